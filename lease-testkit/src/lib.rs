@@ -3,7 +3,9 @@
 mod clock;
 mod fault;
 mod memory;
+mod suite;
 
 pub use clock::ManualClock;
 pub use fault::{Call, Fault, FaultStore, Op};
 pub use memory::MemoryStore;
+pub use suite::{Case, Damage, Subject, cases, run_case};

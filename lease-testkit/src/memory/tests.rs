@@ -1,4 +1,6 @@
-use lease_core::Instance;
+use std::time::Duration;
+
+use lease_core::{Claim, ClaimAnswer, Holder, Instance, LeaseStore, Slot};
 
 use super::*;
 use crate::ManualClock;

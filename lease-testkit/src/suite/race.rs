@@ -1,0 +1,268 @@
+//! Many at once: one winner, and never two holders.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use futures_util::future::join_all;
+use lease_core::{Claim, ClaimAnswer, ConditionalAnswer, Holder, LeaseName, RenewAnswer, SlotAnswer, Term};
+use tokio::sync::Barrier;
+
+use super::context::{Context, claim_of, holding, slot, term, unfinished};
+use super::process::{Process, RENEWED};
+
+/// How many race for each name, half of them on each of two stores.
+const RACERS: usize = 8;
+/// How many names are raced for.
+const ROUNDS: usize = 6;
+
+/// Lets all racers attempt a claim of `name` at once; the answers, with the token of each.
+async fn race<A: Future<Output = Option<Term>> + Send + 'static>(
+    stores: &[Process; 2],
+    name: &LeaseName,
+    attempt: impl Fn(Process, Claim) -> A,
+) -> Vec<(Holder, Option<Term>)> {
+    let start = Arc::new(Barrier::new(RACERS));
+    let tasks = stores.iter().cycle().take(RACERS).map(|store| {
+        let (claim, start) = (claim_of(name), Arc::clone(&start));
+        let (holder, attempt) = (claim.holder, attempt(store.clone(), claim));
+        tokio::spawn(async move {
+            start.wait().await;
+            (holder, attempt.await)
+        })
+    });
+    join_all(tasks).await.into_iter().map(|task| task.expect("a racer failed")).collect()
+}
+
+/// Holds the store to exactly one grant, under the term next in line, of the token in the row.
+async fn has_one_winner(cx: &Context, name: &LeaseName, racers: &[(Holder, Option<Term>)], next: i64) {
+    let granted: Vec<_> = racers.iter().filter(|(_, granted)| granted.is_some()).collect();
+    assert!(granted.len() == 1, "{} of {} racers were granted {name:?}: {racers:?}", granted.len(), RACERS);
+    assert_eq!(granted[0].1, Some(term(next)), "the winner's term");
+    let row = cx.row(name).await;
+    assert_eq!((row.holder, row.term), (granted[0].0, term(next)), "the row is not the winner's");
+}
+
+async fn claim(store: Process, claim: Claim) -> Option<Term> {
+    match store.claim(&claim).await.ok() {
+        ClaimAnswer::Granted(term) => Some(term),
+        ClaimAnswer::Held => None,
+    }
+}
+
+fn granted(answer: ConditionalAnswer) -> Option<Term> {
+    match answer {
+        ConditionalAnswer::Granted(term) => Some(term),
+        ConditionalAnswer::Moved => None,
+    }
+}
+
+async fn stores(cx: &Context) -> [Process; 2] {
+    [cx.store.clone(), cx.another().await]
+}
+
+pub(crate) async fn a_new_name_has_one_winner(cx: &Context) {
+    let stores = stores(cx).await;
+    for n in 0..ROUNDS {
+        let name = cx.name(&format!("job {n}"));
+        let racers = race(&stores, &name, claim).await;
+        has_one_winner(cx, &name, &racers, 1).await;
+    }
+}
+
+pub(crate) async fn an_expired_name_has_one_winner(cx: &Context) {
+    let stores = stores(cx).await;
+    let mut names = Vec::new();
+    for n in 0..ROUNDS {
+        names.push(cx.hold_briefly(&format!("job {n}")).await.name);
+    }
+    cx.expire().await;
+    for name in names {
+        let racers = race(&stores, &name, claim).await;
+        has_one_winner(cx, &name, &racers, 2).await;
+    }
+}
+
+pub(crate) async fn a_released_name_has_one_winner(cx: &Context) {
+    let stores = stores(cx).await;
+    for n in 0..ROUNDS {
+        let former = cx.hold(&format!("job {n}")).await;
+        cx.release(&former).await;
+        let racers = race(&stores, &former.name, claim).await;
+        has_one_winner(cx, &former.name, &racers, 2).await;
+    }
+}
+
+pub(crate) async fn an_observed_state_has_one_winner(cx: &Context) {
+    let stores = stores(cx).await;
+    for n in 0..ROUNDS {
+        let former = cx.hold(&format!("job {n}")).await;
+        let seen = cx.row(&former.name).await.observed();
+        let racers = race(&stores, &former.name, move |store, claim| async move {
+            granted(store.claim_observed(&claim, &seen).await.ok())
+        })
+        .await;
+        has_one_winner(cx, &former.name, &racers, 2).await;
+    }
+}
+
+pub(crate) async fn a_slot_of_a_new_name_has_one_winner(cx: &Context) {
+    slot_has_one_winner(cx, false).await;
+}
+
+pub(crate) async fn a_slot_of_a_free_name_has_one_winner(cx: &Context) {
+    slot_has_one_winner(cx, true).await;
+}
+
+async fn slot_has_one_winner(cx: &Context, had_a_round: bool) {
+    let stores = stores(cx).await;
+    for n in 0..ROUNDS {
+        let end = format!("job {n}");
+        if had_a_round {
+            cx.cut_short(&end, slot(1)).await;
+        }
+        let name = cx.name(&end);
+        let racers = race(&stores, &name, |store, claim| async move {
+            match store.claim_slot(&claim, slot(2)).await.ok() {
+                SlotAnswer::Granted { term, .. } => Some(term),
+                SlotAnswer::Held | SlotAnswer::Passed => None,
+                SlotAnswer::NotYet(wait) => panic!("a slot of 2020 is said to come in {wait:?}"),
+            }
+        })
+        .await;
+        has_one_winner(cx, &name, &racers, if had_a_round { 2 } else { 1 }).await;
+        assert_eq!(cx.row(&name).await.slot, Some(slot(2)));
+    }
+}
+
+pub(crate) async fn different_slots_of_a_name_have_one_winner(cx: &Context) {
+    let stores = stores(cx).await;
+    for n in 0..ROUNDS {
+        let name = cx.name(&format!("job {n}"));
+        let next = AtomicI64::new(0);
+        let racers = race(&stores, &name, |store, claim| {
+            let slot = slot(next.fetch_add(1, Ordering::Relaxed));
+            async move {
+                match store.claim_slot(&claim, slot).await.ok() {
+                    SlotAnswer::Granted { term, .. } => Some(term),
+                    _ => None,
+                }
+            }
+        })
+        .await;
+        has_one_winner(cx, &name, &racers, 1).await;
+    }
+}
+
+pub(crate) async fn a_rerun_has_one_winner(cx: &Context) {
+    let stores = stores(cx).await;
+    for n in 0..ROUNDS {
+        let round = cx.cut_short(&format!("job {n}"), slot(1)).await;
+        let seen = unfinished(&round.name, slot(1), 1);
+        let racers = race(&stores, &round.name, |store, claim| {
+            let seen = seen.clone();
+            async move { granted(store.claim_rerun(&claim, &seen).await.ok()) }
+        })
+        .await;
+        has_one_winner(cx, &round.name, &racers, 2).await;
+    }
+}
+
+pub(crate) async fn claims_of_every_kind_on_one_free_name_have_one_winner(cx: &Context) {
+    let stores = stores(cx).await;
+    for n in 0..ROUNDS {
+        let round = cx.cut_short(&format!("job {n}"), slot(1)).await;
+        let seen = cx.row(&round.name).await.observed();
+        let cut_short = unfinished(&round.name, slot(1), 1);
+        let kind = AtomicUsize::new(n);
+        let racers = race(&stores, &round.name, |store, own| {
+            let kind = kind.fetch_add(1, Ordering::Relaxed) % 4;
+            let cut_short = cut_short.clone();
+            async move {
+                match kind {
+                    0 => claim(store, own).await,
+                    1 => granted(store.claim_observed(&own, &seen).await.ok()),
+                    2 => granted(store.claim_rerun(&own, &cut_short).await.ok()),
+                    _ => match store.claim_slot(&own, slot(2)).await.ok() {
+                        SlotAnswer::Granted { term, .. } => Some(term),
+                        _ => None,
+                    },
+                }
+            }
+        })
+        .await;
+        has_one_winner(cx, &round.name, &racers, 2).await;
+    }
+}
+
+pub(crate) async fn no_term_repeats_among_many_that_claim_and_release(cx: &Context) {
+    const EACH: usize = 10;
+    let (stores, name) = (stores(cx).await, cx.name("job"));
+    let tasks = stores.iter().cycle().take(RACERS).map(|store| {
+        let (store, name) = (store.clone(), name.clone());
+        tokio::spawn(async move {
+            let mut terms = Vec::new();
+            while terms.len() < EACH {
+                let own = claim_of(&name);
+                if let Some(term) = claim(store.clone(), own.clone()).await {
+                    store.renew(&own).await.is(RENEWED);
+                    store.release(&name, &own.holder).await.ok();
+                    terms.push(term.get());
+                } else {
+                    tokio::task::yield_now().await;
+                }
+            }
+            terms
+        })
+    });
+    let lists = join_all(tasks).await.into_iter().map(|task| task.expect("a claimer failed"));
+    let terms: Vec<i64> = lists.flatten().collect();
+    let distinct: BTreeSet<i64> = terms.iter().copied().collect();
+    let all: BTreeSet<i64> = (1..).take(RACERS * EACH).collect();
+    assert_eq!(distinct, all, "the terms granted were {terms:?}");
+}
+
+pub(crate) async fn renewals_of_a_lease_from_two_processes_are_not_lost(cx: &Context) {
+    let (stores, held) = (stores(cx).await, cx.hold("job").await);
+    let tasks = stores.iter().cycle().take(RACERS).enumerate().map(|(n, store)| {
+        let (store, held) = (store.clone(), held.clone());
+        tokio::spawn(async move {
+            for _ in 0..10 {
+                if n < RACERS / 2 {
+                    store.renew(&held).await.is(RENEWED);
+                } else {
+                    // A batch may skip a row that is locked; it may not claim more than that.
+                    store.renew_many(&[holding(&held)], held.ttl).await.ok();
+                }
+            }
+        })
+    });
+    for task in join_all(tasks).await {
+        task.expect("a renewal among others failed");
+    }
+    cx.store.renew(&held).await.is(RENEWED);
+}
+
+pub(crate) async fn a_holder_renews_while_others_claim(cx: &Context) {
+    let (stores, held) = (stores(cx).await, cx.hold("job").await);
+    let tasks = stores.iter().cycle().take(RACERS).map(|store| {
+        let (store, name) = (store.clone(), held.name.clone());
+        tokio::spawn(async move {
+            for _ in 0..10 {
+                store.claim(&claim_of(&name)).await.is(ClaimAnswer::Held);
+            }
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    for _ in 0..20 {
+        cx.store.renew(&held).await.is(RENEWED);
+    }
+    for task in join_all(tasks).await {
+        task.expect("a claim of a held name failed");
+    }
+    cx.store.renew(&held).await.is(RENEWED);
+    assert_eq!(cx.row(&held.name).await.term, term(1));
+    cx.release(&held).await;
+    cx.store.renew(&held).await.is(RenewAnswer::Lost);
+}
