@@ -43,7 +43,7 @@ impl Mutant {
             }
             (Broken::ClaimWipesSlots, ClaimAnswer::Granted(_)) => {
                 inner.edit_row(name, |row| {
-                    (row.slot, row.unfinished_slot, row.rerun_slot) = (None, None, None)
+                    (row.slot, row.unfinished_slot, row.rerun_slot) = (None, None, None);
                 });
             }
             (Broken::ClaimKeepsInstance, ClaimAnswer::Granted(_)) => {
@@ -162,8 +162,8 @@ impl Mutant {
             Broken::BatchByName => {
                 let answers = inner.renew_many(leases, ttl, within).await?;
                 let any_of = |name: &LeaseName| {
-                    let named = leases.iter().zip(&answers).filter(|(lease, _)| lease.name == *name);
-                    named.filter_map(|(_, answer)| *answer).next()
+                    let mut named = leases.iter().zip(&answers).filter(|(lease, _)| lease.name == *name);
+                    named.find_map(|(_, answer)| *answer)
                 };
                 Ok(leases.iter().map(|lease| any_of(&lease.name)).collect())
             }

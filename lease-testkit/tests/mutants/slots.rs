@@ -115,15 +115,18 @@ impl Mutant {
     ) -> Result<ConditionalAnswer, StoreError> {
         let (inner, name) = (&self.inner, &claim.name);
         let mut unfinished = unfinished.clone();
-        if let Some(row) = self.row(name).await? {
-            match self.broken {
-                Broken::RerunTwice => inner.edit_row(name, |row| row.rerun_slot = None),
-                Broken::RerunWhileHeld => inner.edit_row(name, |row| row.expires_at = DbTime::RELEASED),
-                Broken::RerunIgnoresTerm => unfinished.term = row.term,
-                _ => {}
+        match (self.broken, self.row(name).await?) {
+            (Broken::RerunWhileHeld, Some(_)) => {
+                inner.edit_row(name, |row| row.expires_at = DbTime::RELEASED);
             }
+            (Broken::RerunIgnoresTerm, Some(row)) => unfinished.term = row.term,
+            _ => {}
         }
-        inner.claim_rerun(claim, &unfinished, within).await
+        let answer = inner.claim_rerun(claim, &unfinished, within).await?;
+        if self.is(Broken::RerunTwice) && answer != ConditionalAnswer::Moved {
+            inner.edit_row(name, |row| row.rerun_slot = None);
+        }
+        Ok(answer)
     }
 
     pub(crate) async fn last_slot_wrongly(
