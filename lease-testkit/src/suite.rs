@@ -4,6 +4,7 @@
 
 mod context;
 mod process;
+mod same;
 mod start;
 mod statement;
 mod table;

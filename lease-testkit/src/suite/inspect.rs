@@ -1,11 +1,16 @@
 //! Reading one row.
 
 use super::context::{Context, slot, term};
+use super::same::same_row;
 
 pub(crate) async fn a_name_never_claimed_has_no_row(cx: &Context) {
     cx.hold("job 2").await;
-    assert_eq!(cx.find_row(&cx.name("job")).await, None);
-    assert_eq!(cx.find_row(&cx.name("job 2 x")).await, None);
+    for end in ["job", "job 2 x"] {
+        // Twice: looking for a row does not make one.
+        for _ in 0..2 {
+            assert_eq!(cx.find_row(&cx.name(end)).await, None);
+        }
+    }
 }
 
 pub(crate) async fn a_row_reads_the_same_from_every_process(cx: &Context) {
@@ -18,7 +23,7 @@ pub(crate) async fn a_row_reads_the_same_from_every_process(cx: &Context) {
 pub(crate) async fn reading_changes_nothing(cx: &Context) {
     let held = cx.hold("job").await;
     let row = cx.row(&held.name).await;
-    assert_eq!(cx.row(&held.name).await, row);
+    same_row(&cx.row(&held.name).await, &row);
 }
 
 pub(crate) async fn a_row_is_read_with_the_databases_clock(cx: &Context) {

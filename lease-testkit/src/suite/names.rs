@@ -123,6 +123,7 @@ pub(crate) async fn with_quotes_and_statements_are_plain_text(cx: &Context) {
             "/* x */",
             "-- x",
             r"\'",
+            "'",
             "''",
         ],
     )

@@ -111,7 +111,7 @@ impl Process {
 
     /// The unfinished slots, in order of their names: the contract leaves the order open.
     pub(crate) async fn unfinished_slots(&self, names: &[LeaseName]) -> Reply<Vec<UnfinishedSlot>> {
-        let asked = format!("unfinished slots of {} names", names.len());
+        let asked = format!("name the unfinished slots of {} names", names.len());
         let answer = self.0.unfinished_slots(names, WITHIN).await.map(|mut slots| {
             slots.sort_by(|a, b| a.name.cmp(&b.name));
             slots
@@ -124,12 +124,15 @@ impl Process {
         claim: &Claim,
         unfinished: &UnfinishedSlot,
     ) -> Reply<ConditionalAnswer> {
-        let asked = format!("claim for {:?} the rerun of {unfinished:?}", claim.holder);
+        let asked = format!("claim for {:?} a rerun as {unfinished:?}", claim.holder);
         Reply { asked, answer: self.0.claim_rerun(claim, unfinished, WITHIN).await }
     }
 
     pub(crate) async fn last_slot(&self, name: &LeaseName) -> Reply<Option<Slot>> {
-        Reply { asked: format!("last slot of {name:?}"), answer: self.0.last_slot(name, WITHIN).await }
+        Reply {
+            asked: format!("name the last slot of {name:?}"),
+            answer: self.0.last_slot(name, WITHIN).await,
+        }
     }
 }
 

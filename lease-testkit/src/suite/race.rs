@@ -196,17 +196,23 @@ pub(crate) async fn claims_of_every_kind_on_one_free_name_have_one_winner(cx: &C
     }
 }
 
-pub(crate) async fn no_term_repeats_among_many_that_claim_and_release(cx: &Context) {
+pub(crate) async fn no_two_hold_at_once_and_no_term_repeats(cx: &Context) {
     const EACH: usize = 10;
-    let (stores, name) = (stores(cx).await, cx.name("job"));
+    let (stores, name, holders) = (stores(cx).await, cx.name("job"), Arc::new(AtomicUsize::new(0)));
     let tasks = stores.iter().cycle().take(RACERS).map(|store| {
-        let (store, name) = (store.clone(), name.clone());
+        let (store, name, holders) = (store.clone(), name.clone(), Arc::clone(&holders));
         tokio::spawn(async move {
             let mut terms = Vec::new();
             while terms.len() < EACH {
                 let own = claim_of(&name);
                 if let Some(term) = claim(store.clone(), own.clone()).await {
+                    assert_eq!(
+                        holders.fetch_add(1, Ordering::SeqCst),
+                        0,
+                        "term {term} is not the only one held"
+                    );
                     store.renew(&own).await.is(RENEWED);
+                    holders.fetch_sub(1, Ordering::SeqCst);
                     store.release(&name, &own.holder).await.ok();
                     terms.push(term.get());
                 } else {

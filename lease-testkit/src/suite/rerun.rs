@@ -5,12 +5,13 @@ use lease_core::{Claim, ConditionalAnswer, LeaseRow, RenewAnswer, UnfinishedSlot
 use super::Damage;
 use super::context::{Context, claim_of, end_of, row_of, slot, slot_at, term, unfinished};
 use super::process::RENEWED;
+use super::same::same_row;
 
 /// Holds the store to answer that something has moved, and to leave the row as it is.
 async fn has_moved(cx: &Context, seen: &UnfinishedSlot) {
     let row = cx.find_row(&seen.name).await;
     cx.store.claim_rerun(&claim_of(&seen.name), seen).await.is(ConditionalAnswer::Moved);
-    assert_eq!(cx.find_row(&seen.name).await, row, "a rerun answered with Moved changed the row");
+    same_row(cx.find_row(&seen.name).await.as_ref(), row.as_ref());
 }
 
 pub(crate) async fn a_round_cut_short_is_granted_and_recorded_as_rerun(cx: &Context) {
@@ -29,7 +30,7 @@ pub(crate) async fn a_round_cut_short_is_granted_and_recorded_as_rerun(cx: &Cont
         rerun_slot: Some(slot(1)),
         ..row_of(&rerun, term(2), row.claimed_at)
     };
-    assert_eq!(row, slots);
+    same_row(&row, &slots);
     cx.store.renew(&rerun).await.is(RENEWED);
 }
 
@@ -136,5 +137,5 @@ pub(crate) async fn only_the_name_asked_for_is_rerun(cx: &Context) {
     let (round, neighbour) = (cx.cut_short("job", slot(1)).await, cx.cut_short("job 2", slot(1)).await);
     let row = cx.row(&neighbour.name).await;
     cx.store.claim_rerun(&claim_of(&round.name), &unfinished(&round.name, slot(1), 1)).await.granted();
-    assert_eq!(cx.row(&neighbour.name).await, row);
+    same_row(&cx.row(&neighbour.name).await, &row);
 }

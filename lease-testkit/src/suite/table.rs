@@ -229,7 +229,7 @@ macro_rules! __for_all_cases {
                 different_slots_of_a_name_have_one_winner
                 a_rerun_has_one_winner
                 claims_of_every_kind_on_one_free_name_have_one_winner
-                no_term_repeats_among_many_that_claim_and_release
+                no_two_hold_at_once_and_no_term_repeats
                 renewals_of_a_lease_from_two_processes_are_not_lost
                 a_holder_renews_while_others_claim
             }

@@ -6,6 +6,7 @@ use lease_core::{Claim, LeaseName, UnfinishedSlot};
 
 use super::Damage;
 use super::context::{Context, claim_of, end_of, slot, slot_at, unfinished};
+use super::same::same_row;
 
 pub(crate) async fn no_names_have_no_unfinished_slots(cx: &Context) {
     cx.cut_short("job", slot(1)).await;
@@ -93,10 +94,11 @@ pub(crate) async fn only_the_names_asked_for_are_answered(cx: &Context) {
 pub(crate) async fn a_thousand_names_are_asked_for_at_once(cx: &Context) {
     let mut names: Vec<LeaseName> = (0..1_000).map(|n| cx.name(&format!("none {n}"))).collect();
     let mut found = Vec::new();
+    // The last of them at the very end.
     for n in [1, 2, 3] {
         let name = cx.cut_short(&format!("round {n}"), slot_at(n)).await.name;
         found.push(unfinished(&name, slot_at(n), 1));
-        names.insert(300 * usize::try_from(n).expect("a small number"), name);
+        names.insert(334 * usize::try_from(n).expect("a small number"), name);
     }
     cx.store.unfinished_slots(&names).await.is(found);
 }
@@ -105,6 +107,6 @@ pub(crate) async fn asking_changes_nothing(cx: &Context) {
     let round = cx.cut_short("job", slot(1)).await;
     let row = cx.row(&round.name).await;
     cx.store.unfinished_slots(&[round.name.clone(), cx.name("never")]).await.ok();
-    assert_eq!(cx.row(&round.name).await, row);
+    same_row(&cx.row(&round.name).await, &row);
     assert_eq!(cx.find_row(&cx.name("never")).await, None);
 }

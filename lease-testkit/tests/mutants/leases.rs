@@ -1,16 +1,15 @@
-//! Wrong ways to claim, keep, free and list leases.
+//! Wrong ways to claim and to renew.
 
-use std::future::pending;
 use std::time::Duration;
 
 use lease_core::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, ErrorKind, Holder, Holding,
-    IDENTITY_MAX_BYTES, Instance, LeaseName, LeaseRow, LeaseStore, Listing, Observed, Page, ReleaseAnswer,
-    RenewAnswer, Renewed, ResignAnswer, StoreError, Term, VerifyAnswer, millis,
+    Claim, ClaimAnswer, DbTime, ErrorKind, Holder, Holding, IDENTITY_MAX_BYTES, Instance, LeaseName,
+    LeaseRow, LeaseStore, RenewAnswer, Renewed, StoreError, Term, millis,
 };
 use tokio::task::yield_now;
 
-use crate::mutant::{Broken, Mutant};
+use crate::broken::Broken;
+use crate::mutant::Mutant;
 
 /// A claim's answer, and the row before it.
 struct Prepared {
@@ -31,24 +30,44 @@ impl Mutant {
             }
             prepared => prepared?,
         };
-        if self.is(Broken::TwoInsert) && prepared.before.is_none() {
-            return Ok(ClaimAnswer::Granted(Term::FIRST));
+        let (inner, name) = (&self.inner, &claim.name);
+        match (self.broken, prepared.answer) {
+            (Broken::TwoInsert, _) if prepared.before.is_none() => {
+                return Ok(ClaimAnswer::Granted(Term::FIRST));
+            }
+            (Broken::FirstTermIsTwo, ClaimAnswer::Granted(Term::FIRST)) => {
+                let term = Term::new(2).unwrap_or(Term::FIRST);
+                inner.edit_row(name, |row| row.term = term);
+                return Ok(ClaimAnswer::Granted(term));
+            }
+            (Broken::ClaimByOtherClock, ClaimAnswer::Granted(_)) => inner.edit_row(name, |row| {
+                for time in [&mut row.claimed_at, &mut row.renewed_at, &mut row.expires_at] {
+                    *time = DbTime::from_millis(time.as_millis() - 60_000);
+                }
+            }),
+            (Broken::TtlInSeconds, ClaimAnswer::Granted(_)) => {
+                inner.edit_row(name, |row| row.ttl = Duration::from_secs(row.ttl.as_secs()));
+            }
+            _ => {}
         }
         let Prepared { before: Some(before), answer } = prepared else { return Ok(prepared.answer) };
-        let (inner, name) = (&self.inner, &claim.name);
         match (self.broken, answer) {
+            (Broken::AnswersFormerTerm, ClaimAnswer::Granted(_)) => {
+                return Ok(ClaimAnswer::Granted(before.term));
+            }
             (Broken::TermNotRaised, ClaimAnswer::Granted(_)) => {
                 inner.edit_row(name, |row| row.term = before.term);
                 return Ok(ClaimAnswer::Granted(before.term));
             }
             (Broken::ClaimWipesSlots, ClaimAnswer::Granted(_)) => {
                 inner.edit_row(name, |row| {
-                    (row.slot, row.unfinished_slot, row.rerun_slot) = (None, None, None)
+                    (row.slot, row.unfinished_slot, row.rerun_slot) = (None, None, None);
                 });
             }
             (Broken::ClaimKeepsInstance, ClaimAnswer::Granted(_)) => {
                 inner.edit_row(name, |row| row.instance = before.instance);
             }
+            (Broken::HeldIsGranted, ClaimAnswer::Held) => return Ok(ClaimAnswer::Granted(before.term)),
             (Broken::TermRisesWhenRefused, ClaimAnswer::Held) => inner.edit_row(name, |row| {
                 row.term = row.term.get().checked_add(1).and_then(Term::new).unwrap_or(row.term);
             }),
@@ -75,7 +94,16 @@ impl Mutant {
                 inner.edit_row(name, |row| row.holder = claim.holder);
                 yield_now().await;
             }
-            (Broken::TwoInsert, None) => self.gates.meet().await,
+            (Broken::TwoInsert, None) => {
+                self.gates.meet().await;
+            }
+            (Broken::ClaimIgnoresWhatItRead, Some(row)) if !row.is_live(read.now) => {
+                self.gates.meet().await;
+                inner.edit_row(name, |row| row.expires_at = DbTime::RELEASED);
+            }
+            (Broken::RenewWantsOwnSession, _) => {
+                self.claimed.lock().expect("never poisoned").insert(claim.holder);
+            }
             (Broken::IdentityCut, _) => {
                 let kept = claim.instance.name().as_str().chars().take(IDENTITY_MAX_BYTES / 2);
                 claim.instance = Instance::named(&kept.collect::<String>())
@@ -108,7 +136,7 @@ impl Mutant {
         match (self.broken, &row) {
             (Broken::RenewIgnoresHolder, Some(row)) => inner.renew(name, &row.holder, ttl, within).await,
             (Broken::RenewRevivesExpired, Some(row))
-                if row.holder == *holder && row.expires_at != DbTime::RELEASED =>
+                if row.holder == *holder && row.expires_at != DbTime::RELEASED && !row.is_live(read.now) =>
             {
                 revive()
             }
@@ -128,8 +156,37 @@ impl Mutant {
                 Ok(if changed { answer } else { RenewAnswer::Lost })
             }
             (Broken::RenewIsTwoSteps, Some(row)) if row.holder == *holder && row.is_live(read.now) => {
+                // A release at the same time comes between the two steps.
+                self.gates.meet().await;
                 self.gates.let_another_pass().await;
                 revive()
+            }
+            (Broken::ContentionIsLoss, Some(row)) if row.is_live(read.now) && self.gates.meet().await => {
+                Ok(RenewAnswer::Lost)
+            }
+            (Broken::RenewWantsOwnSession, Some(_))
+                if !self.claimed.lock().expect("never poisoned").contains(holder) =>
+            {
+                Ok(RenewAnswer::Lost)
+            }
+            (Broken::ResignUnsaid | Broken::ResignSaidOnce, Some(_)) => {
+                let answer = inner.renew(name, holder, ttl, within).await?;
+                inner.edit_row(name, |row| row.resign_term = 0);
+                match answer {
+                    RenewAnswer::Renewed(_) if self.is(Broken::ResignUnsaid) => {
+                        Ok(RenewAnswer::Renewed(Renewed { step_down: false }))
+                    }
+                    answer => Ok(answer),
+                }
+            }
+            (Broken::RenewForClaimedTtl, Some(row)) => inner.renew(name, holder, row.ttl, within).await,
+            (Broken::RenewSilently | Broken::RenewWipesSlots, Some(before)) => {
+                let answer = inner.renew(name, holder, ttl, within).await?;
+                inner.edit_row(name, |row| match self.broken {
+                    Broken::RenewSilently => row.renewed_at = before.renewed_at,
+                    _ => row.slot = None,
+                });
+                Ok(answer)
             }
             (Broken::ResignOutlivesTerm, Some(row)) => {
                 let step_down = row.resign_term != 0;
@@ -162,8 +219,8 @@ impl Mutant {
             Broken::BatchByName => {
                 let answers = inner.renew_many(leases, ttl, within).await?;
                 let any_of = |name: &LeaseName| {
-                    let named = leases.iter().zip(&answers).filter(|(lease, _)| lease.name == *name);
-                    named.filter_map(|(_, answer)| *answer).next()
+                    let mut named = leases.iter().zip(&answers).filter(|(lease, _)| lease.name == *name);
+                    named.find_map(|(_, answer)| *answer)
                 };
                 Ok(leases.iter().map(|lease| any_of(&lease.name)).collect())
             }
@@ -184,6 +241,29 @@ impl Mutant {
                 let answers = inner.renew_many(leases, ttl, within).await?;
                 Ok(answers.into_iter().map(|answer| answer.map(|_| Renewed { step_down: false })).collect())
             }
+            Broken::BatchSilently => {
+                let answers = inner.renew_many(leases, ttl, within).await?;
+                for (lease, _) in leases.iter().zip(&answers).filter(|(_, answer)| answer.is_some()) {
+                    inner.edit_row(&lease.name, |row| row.renewed_at = row.claimed_at);
+                }
+                Ok(answers)
+            }
+            Broken::EmptyBatchFails if leases.is_empty() => {
+                Err(StoreError::new(ErrorKind::Invalid, "a statement about nothing"))
+            }
+            Broken::BatchWithoutChangeIsNone => {
+                let mut before = Vec::new();
+                for lease in leases {
+                    before.push(self.row(&lease.name).await?);
+                }
+                let mut answers = inner.renew_many(leases, ttl, within).await?;
+                for ((lease, before), answer) in leases.iter().zip(before).zip(&mut answers) {
+                    if self.row(&lease.name).await? == before {
+                        *answer = None;
+                    }
+                }
+                Ok(answers)
+            }
             Broken::BatchStopsShort => {
                 let mut answers = inner.renew_many(leases, ttl, within).await?;
                 let end = answers.iter().position(Option::is_none).unwrap_or(answers.len());
@@ -191,142 +271,6 @@ impl Mutant {
                 Ok(answers)
             }
             _ => inner.renew_many(leases, ttl, within).await,
-        }
-    }
-
-    pub(crate) async fn verify_wrongly(
-        &self,
-        name: &LeaseName,
-        holder: &Holder,
-        within: Duration,
-    ) -> Result<VerifyAnswer, StoreError> {
-        match self.broken {
-            Broken::VerifyIgnoresExpiry => {
-                let row = self.row(name).await?.filter(|row| row.holder == *holder);
-                Ok(row.map_or(VerifyAnswer::Lost, |row| VerifyAnswer::Held(row.term)))
-            }
-            Broken::VerifyHangs => pending().await,
-            _ => self.inner.verify(name, holder, within).await,
-        }
-    }
-
-    pub(crate) async fn release_wrongly(
-        &self,
-        name: &LeaseName,
-        holder: &Holder,
-        within: Duration,
-    ) -> Result<ReleaseAnswer, StoreError> {
-        let row = self.row(name).await?;
-        match (self.broken, row) {
-            (Broken::TermRestartsAfterRelease, Some(row)) if row.holder == *holder => {
-                self.inner.remove_row(name);
-                Ok(ReleaseAnswer::Released)
-            }
-            (Broken::ReleaseIgnoresHolder, Some(row)) => self.inner.release(name, &row.holder, within).await,
-            (Broken::ReleaseOnce, Some(row)) if row.expires_at == DbTime::RELEASED => Ok(ReleaseAnswer::Gone),
-            _ => self.inner.release(name, holder, within).await,
-        }
-    }
-
-    pub(crate) async fn claim_observed_wrongly(
-        &self,
-        claim: &Claim,
-        observed: &Observed,
-        within: Duration,
-    ) -> Result<ConditionalAnswer, StoreError> {
-        let read = self.inner.inspect(&claim.name, within).await?;
-        let observed = match (self.broken, read.row) {
-            (Broken::ObservedIgnoresExpiry, Some(row)) => {
-                Observed { expires_at: row.expires_at, ..*observed }
-            }
-            (Broken::ObservedIgnoresHolder, Some(row)) => Observed { holder: row.holder, ..*observed },
-            (Broken::ObservedWantsExpired, Some(row)) if row.is_live(read.now) => {
-                return Ok(ConditionalAnswer::Moved);
-            }
-            _ => *observed,
-        };
-        self.inner.claim_observed(claim, &observed, within).await
-    }
-
-    pub(crate) async fn clear_wrongly(
-        &self,
-        name: &LeaseName,
-        observed: &Observed,
-        within: Duration,
-    ) -> Result<ClearAnswer, StoreError> {
-        let observed = match (self.broken, self.row(name).await?) {
-            (Broken::ClearIgnoresMove, Some(row)) => row.observed(),
-            (Broken::ClearIgnoresHolder, Some(row)) => Observed { holder: row.holder, ..*observed },
-            _ => *observed,
-        };
-        let answer = self.inner.clear(name, &observed, within).await?;
-        if self.is(Broken::TermRestartsAfterClear) && answer == ClearAnswer::Cleared {
-            self.inner.remove_row(name);
-        }
-        Ok(answer)
-    }
-
-    pub(crate) async fn resign_wrongly(
-        &self,
-        name: &LeaseName,
-        term: Term,
-        within: Duration,
-    ) -> Result<ResignAnswer, StoreError> {
-        match (self.broken, self.row(name).await?) {
-            (Broken::ResignIgnoresTerm, Some(row)) => self.inner.resign(name, row.term, within).await,
-            _ => self.inner.resign(name, term, within).await,
-        }
-    }
-
-    pub(crate) async fn list_wrongly(&self, page: &Page, within: Duration) -> Result<Listing, StoreError> {
-        let all = Page { prefix: String::new(), after: page.after.clone(), limit: u32::MAX };
-        let mut listing = match self.broken {
-            Broken::PrefixIsPattern => {
-                let mut listing = self.inner.list(&all, within).await?;
-                listing.rows.retain(|row| is_like(row.name.as_str(), &page.prefix));
-                listing
-            }
-            Broken::PrefixIgnoresCase => {
-                let mut listing = self.inner.list(&all, within).await?;
-                let prefix = page.prefix.to_lowercase();
-                listing.rows.retain(|row| row.name.as_str().to_lowercase().starts_with(&prefix));
-                listing
-            }
-            Broken::ListByCollation => {
-                let mut listing = self.inner.list(page, within).await?;
-                listing.rows.sort_by_key(|row| row.name.as_str().to_lowercase());
-                listing
-            }
-            Broken::PageIncludesAfter => {
-                let mut listing = self.inner.list(page, within).await?;
-                if let Some(after) = &page.after
-                    && let Some(row) = self.row(after).await?
-                {
-                    listing.rows.insert(0, row);
-                }
-                listing
-            }
-            _ => self.inner.list(page, within).await?,
-        };
-        listing.rows.truncate(usize::try_from(page.limit).unwrap_or(usize::MAX));
-        Ok(listing)
-    }
-}
-
-/// Whether `text` begins with something that is `LIKE` the pattern.
-fn is_like(text: &str, pattern: &str) -> bool {
-    let mut wanted = pattern.chars();
-    match wanted.next() {
-        None => true,
-        Some('%') => {
-            let rest = wanted.as_str();
-            text.char_indices().any(|(at, _)| is_like(&text[at..], rest)) || is_like("", rest)
-        }
-        Some(first) => {
-            let mut found = text.chars();
-            found
-                .next()
-                .is_some_and(|c| (first == '_' || c == first) && is_like(found.as_str(), wanted.as_str()))
         }
     }
 }

@@ -1,147 +1,40 @@
 //! A memory store with one thing wrong.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lease_core::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holder, Holding, Inspection, LeaseName,
-    LeaseRow, LeaseStore, Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, Slot,
-    SlotAnswer, SlotEnd, StoreError, Term, UnfinishedSlot, VerifyAnswer,
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, ErrorKind, FinishAnswer, Holder, Holding,
+    Inspection, Instance, LeaseName, LeaseRow, LeaseStore, Listing, Observed, Page, ReleaseAnswer,
+    RenewAnswer, Renewed, ResignAnswer, Slot, SlotAnswer, SlotEnd, StoreError, Term, UnfinishedSlot,
+    VerifyAnswer,
 };
 use lease_testkit::MemoryStore;
-use tokio::sync::Semaphore;
 use tokio::task::yield_now;
-use tokio::time::timeout;
 
+use crate::broken::Broken;
+use crate::gates::Gates;
 use crate::names::key;
+use crate::reads::is_like;
 
-/// What is wrong; `main.rs` says it in words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Broken {
-    RenewIgnoresHolder,
-    RenewRevivesExpired,
-    RenewRevivesReleased,
-    RenewRemakesRow,
-    RenewWithoutChangeIsLost,
-    RenewIsTwoSteps,
-    ErrorAsLost,
-    BatchInRowOrder,
-    BatchOfYes,
-    BatchByName,
-    BatchCrosses,
-    BatchForgetsStepDown,
-    BatchStopsShort,
-    TermNotRaised,
-    TermRestartsAfterRelease,
-    TermRestartsAfterClear,
-    TermRestartsAfterExpiry,
-    TermRisesWhenRefused,
-    TermWraps,
-    TwoInsert,
-    ErrorAsHeld,
-    DamageAsHeld,
-    ClaimWipesSlots,
-    ClaimKeepsInstance,
-    IdentityCut,
-    ClaimIsTwoSteps,
-    DroppedKeepsConnection,
-    NamesTruncated,
-    NamesFoldedInCase,
-    NamesFoldedInAccent,
-    NamesNormalized,
-    NamesTrimmed,
-    NamesCollapsed,
-    VerifyIgnoresExpiry,
-    VerifyHangs,
-    ReleaseIgnoresHolder,
-    ReleaseOnce,
-    ObservedIgnoresExpiry,
-    ObservedIgnoresHolder,
-    ObservedWantsExpired,
-    ClearIgnoresMove,
-    ClearIgnoresHolder,
-    ResignIgnoresTerm,
-    ResignOutlivesTerm,
-    PrefixIsPattern,
-    PrefixIgnoresCase,
-    ListByCollation,
-    PageIncludesAfter,
-    SlotTwice,
-    SlotBackwards,
-    SlotEarly,
-    HeldBeforeNotYet,
-    SlotIgnoresTermRead,
-    SupersededUnsaid,
-    FinishReopensLater,
-    FinishEndsLater,
-    FinishSkipsBeyondClock,
-    FinishMovesBack,
-    FinishIgnoresLost,
-    FinishOnce,
-    UnfinishedWhileHeld,
-    UnfinishedForEver,
-    RerunTwice,
-    RerunWhileHeld,
-    RerunIgnoresTerm,
-    LastSlotIsUnfinished,
-    MigrateEmpties,
-    CheckIsBlind,
-}
-
-/// The store with one thing wrong. The wrong ways themselves are in `leases.rs`, `slots.rs` and `names.rs`.
+/// The store with one thing wrong. The wrong ways themselves are in the files beside this one.
 pub(crate) struct Mutant {
     pub(crate) inner: MemoryStore,
     pub(crate) broken: Broken,
     pub(crate) gates: Arc<Gates>,
-}
-
-/// Where the statements of all processes meet that are wrong only when they interleave: they wait
-/// for each other rather than for luck.
-pub(crate) struct Gates {
-    arrived: AtomicUsize,
-    others: AtomicUsize,
-    connections: Semaphore,
-}
-
-impl Default for Gates {
-    fn default() -> Self {
-        Self { arrived: AtomicUsize::new(0), others: AtomicUsize::new(0), connections: Semaphore::new(4) }
-    }
-}
-
-/// How long a statement waits at a gate when nobody comes.
-const ALONE: Duration = Duration::from_millis(500);
-
-impl Gates {
-    /// Waits until a second statement has come to this gate too.
-    pub(crate) async fn meet(&self) {
-        let ticket = self.arrived.fetch_add(1, Ordering::SeqCst);
-        let partner = ticket | 1;
-        self.until(|| self.arrived.load(Ordering::SeqCst) > partner).await;
-    }
-
-    /// Waits until another statement has ended.
-    pub(crate) async fn let_another_pass(&self) {
-        let before = self.others.load(Ordering::SeqCst);
-        self.until(|| self.others.load(Ordering::SeqCst) != before).await;
-    }
-
-    async fn until(&self, open: impl Fn() -> bool) {
-        let opened = async {
-            while !open() {
-                yield_now().await;
-            }
-        };
-        // Nobody else is there: the statement goes on alone.
-        let _ = timeout(ALONE, opened).await;
-    }
+    /// Which process this is, from 0.
+    pub(crate) process: usize,
+    /// The tokens that this process has claimed with.
+    pub(crate) claimed: Mutex<HashSet<Holder>>,
 }
 
 impl Mutant {
     pub(crate) fn new(inner: MemoryStore, broken: Broken, gates: Arc<Gates>) -> Self {
-        Self { inner, broken, gates }
+        let process = gates.processes.fetch_add(1, Ordering::SeqCst);
+        Self { inner, broken, gates, process, claimed: Mutex::default() }
     }
 
     pub(crate) async fn row(&self, name: &LeaseName) -> Result<Option<LeaseRow>, StoreError> {
@@ -156,27 +49,76 @@ impl Mutant {
         key(self.broken, name)
     }
 
-    /// Takes a connection for a statement; lost with the future if that is dropped.
-    async fn connect(&self) {
-        if self.is(Broken::DroppedKeepsConnection) {
-            self.gates.connections.acquire().await.expect("never closed").forget();
-            yield_now().await;
+    /// What a statement about `name` does wrong before it begins, whatever it is about.
+    async fn begin(&self, name: Option<&LeaseName>) -> Result<(), StoreError> {
+        match (self.broken, name) {
+            (Broken::DroppedKeepsConnection, _) => {
+                // Given back at the end, which a dropped future never reaches.
+                self.gates.connections.acquire().await.expect("never closed").forget();
+                yield_now().await;
+            }
+            (Broken::MissingRowMade, Some(name)) if self.row(name).await?.is_none() => {
+                self.make_row(name).await?;
+            }
+            _ => {}
         }
+        Ok(())
     }
 
-    fn end<T>(&self, answer: T) -> T {
-        self.gates.others.fetch_add(1, Ordering::SeqCst);
-        if self.is(Broken::DroppedKeepsConnection) {
-            self.gates.connections.add_permits(1);
-        }
-        answer
+    /// Makes a row that nobody has asked for.
+    pub(crate) async fn make_row(&self, name: &LeaseName) -> Result<(), StoreError> {
+        let made = Claim {
+            name: name.clone(),
+            holder: Holder::from_bytes([0; 16]),
+            ttl: self.min_ttl(),
+            instance: Instance::named("made"),
+        };
+        self.inner.claim(&made, Duration::ZERO).await?;
+        self.inner.release(name, &made.holder, Duration::ZERO).await?;
+        Ok(())
     }
+
+    /// What a statement about `name` does wrong after it has ended, whatever it is about.
+    async fn end(&self, name: Option<&LeaseName>, writes: bool) -> Result<(), StoreError> {
+        self.gates.others.fetch_add(1, Ordering::SeqCst);
+        let touched = match (self.broken, name) {
+            (Broken::DroppedKeepsConnection, _) => {
+                self.gates.connections.add_permits(1);
+                return Ok(());
+            }
+            (Broken::ReadsWrite, Some(name)) if !writes => Page { prefix: name.to_string(), ..ALL },
+            (Broken::ReadsWrite, None) if !writes => ALL,
+            (Broken::NameIsPattern, Some(_)) if writes => ALL,
+            (Broken::NeighboursTouched, Some(name)) if writes => {
+                Page { prefix: name.to_string(), after: Some(name.clone()), ..ALL }
+            }
+            _ => return Ok(()),
+        };
+        for row in self.inner.list(&touched, Duration::ZERO).await?.rows {
+            let meant = !self.is(Broken::NameIsPattern)
+                || name.is_some_and(|name| *name != row.name && is_like(row.name.as_str(), name.as_str()));
+            if meant {
+                self.inner.edit_row(&row.name, touch);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All rows.
+pub(crate) const ALL: Page = Page { prefix: String::new(), after: None, limit: u32::MAX };
+
+/// Changes a row that should have been left alone.
+pub(crate) fn touch(row: &mut LeaseRow) {
+    row.renewed_at = DbTime::from_millis(row.renewed_at.as_millis() + 1);
+    row.resign_term = row.term.get();
 }
 
 #[async_trait]
 impl LeaseStore for Mutant {
     fn describe(&self) -> String {
-        format!("memory, {:?}", self.broken)
+        let line = format!("memory, {:?}", self.broken);
+        if self.is(Broken::DescribesInLines) { format!("{line}\n") } else { line }
     }
 
     fn min_ttl(&self) -> Duration {
@@ -184,21 +126,34 @@ impl LeaseStore for Mutant {
     }
 
     async fn migrate(&self) -> Result<(), StoreError> {
-        if self.is(Broken::MigrateEmpties) {
-            self.inner.drop_table();
+        match self.broken {
+            Broken::MigrateEmpties => self.inner.drop_table(),
+            Broken::MigrateNotAtOnce if self.inner.check().await.is_err() => {
+                self.gates.meet().await;
+                if self.inner.check().await.is_ok() {
+                    return Err(StoreError::new(ErrorKind::Schema, "the table exists already"));
+                }
+            }
+            _ => {}
         }
         self.inner.migrate().await
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        if self.is(Broken::CheckIsBlind) { Ok(()) } else { self.inner.check().await }
+        self.end(None, false).await?;
+        match self.broken {
+            Broken::CheckIsBlind => Ok(()),
+            Broken::CheckFails => Err(StoreError::new(ErrorKind::Denied, "never good enough")),
+            _ => self.inner.check().await,
+        }
     }
 
     async fn claim(&self, claim: &Claim, within: Duration) -> Result<ClaimAnswer, StoreError> {
-        self.connect().await;
         let claim = Claim { name: self.key(&claim.name), ..claim.clone() };
+        self.begin(Some(&claim.name)).await?;
         let answer = self.claim_wrongly(&claim, within).await;
-        self.end(answer)
+        self.end(Some(&claim.name), true).await?;
+        answer
     }
 
     async fn renew(
@@ -208,9 +163,11 @@ impl LeaseStore for Mutant {
         ttl: Duration,
         within: Duration,
     ) -> Result<RenewAnswer, StoreError> {
-        self.connect().await;
-        let answer = self.renew_wrongly(&self.key(name), holder, ttl, within).await;
-        self.end(answer)
+        let name = &self.key(name);
+        self.begin(Some(name)).await?;
+        let answer = self.renew_wrongly(name, holder, ttl, within).await;
+        self.end(Some(name), true).await?;
+        answer
     }
 
     async fn renew_many(
@@ -219,13 +176,14 @@ impl LeaseStore for Mutant {
         ttl: Duration,
         within: Duration,
     ) -> Result<Vec<Option<Renewed>>, StoreError> {
-        self.connect().await;
+        self.begin(None).await?;
         let leases: Vec<Holding> = leases
             .iter()
             .map(|lease| Holding { name: self.key(&lease.name), holder: lease.holder })
             .collect();
         let answer = self.renew_many_wrongly(&leases, ttl, within).await;
-        self.end(answer)
+        self.end(leases.first().map(|lease| &lease.name), true).await?;
+        answer
     }
 
     async fn verify(
@@ -234,9 +192,11 @@ impl LeaseStore for Mutant {
         holder: &Holder,
         within: Duration,
     ) -> Result<VerifyAnswer, StoreError> {
-        self.connect().await;
-        let answer = self.verify_wrongly(&self.key(name), holder, within).await;
-        self.end(answer)
+        let name = &self.key(name);
+        self.begin(Some(name)).await?;
+        let answer = self.verify_wrongly(name, holder, within).await;
+        self.end(Some(name), false).await?;
+        answer
     }
 
     async fn release(
@@ -245,9 +205,11 @@ impl LeaseStore for Mutant {
         holder: &Holder,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        self.connect().await;
-        let answer = self.release_wrongly(&self.key(name), holder, within).await;
-        self.end(answer)
+        let name = &self.key(name);
+        self.begin(Some(name)).await?;
+        let answer = self.release_wrongly(name, holder, within).await;
+        self.end(Some(name), true).await?;
+        answer
     }
 
     async fn claim_observed(
@@ -256,22 +218,26 @@ impl LeaseStore for Mutant {
         observed: &Observed,
         within: Duration,
     ) -> Result<ConditionalAnswer, StoreError> {
-        self.connect().await;
         let claim = Claim { name: self.key(&claim.name), ..claim.clone() };
+        self.begin(Some(&claim.name)).await?;
         let answer = self.claim_observed_wrongly(&claim, observed, within).await;
-        self.end(answer)
+        self.end(Some(&claim.name), true).await?;
+        answer
     }
 
     async fn inspect(&self, name: &LeaseName, within: Duration) -> Result<Inspection, StoreError> {
-        self.connect().await;
-        let answer = self.inner.inspect(&self.key(name), within).await;
-        self.end(answer)
+        // Cases look at rows with this one: what is wrong with all statements is not wrong here.
+        self.begin(None).await?;
+        let answer = self.inspect_wrongly(&self.key(name), within).await;
+        self.end(None, true).await?;
+        answer
     }
 
     async fn list(&self, page: &Page, within: Duration) -> Result<Listing, StoreError> {
-        self.connect().await;
+        self.begin(None).await?;
         let answer = self.list_wrongly(page, within).await;
-        self.end(answer)
+        self.end(None, false).await?;
+        answer
     }
 
     async fn clear(
@@ -280,9 +246,11 @@ impl LeaseStore for Mutant {
         observed: &Observed,
         within: Duration,
     ) -> Result<ClearAnswer, StoreError> {
-        self.connect().await;
-        let answer = self.clear_wrongly(&self.key(name), observed, within).await;
-        self.end(answer)
+        let name = &self.key(name);
+        self.begin(Some(name)).await?;
+        let answer = self.clear_wrongly(name, observed, within).await;
+        self.end(Some(name), true).await?;
+        answer
     }
 
     async fn resign(
@@ -291,9 +259,11 @@ impl LeaseStore for Mutant {
         term: Term,
         within: Duration,
     ) -> Result<ResignAnswer, StoreError> {
-        self.connect().await;
-        let answer = self.resign_wrongly(&self.key(name), term, within).await;
-        self.end(answer)
+        let name = &self.key(name);
+        self.begin(Some(name)).await?;
+        let answer = self.resign_wrongly(name, term, within).await;
+        self.end(Some(name), true).await?;
+        answer
     }
 
     async fn claim_slot(
@@ -302,17 +272,19 @@ impl LeaseStore for Mutant {
         slot: Slot,
         within: Duration,
     ) -> Result<SlotAnswer, StoreError> {
-        self.connect().await;
         let claim = Claim { name: self.key(&claim.name), ..claim.clone() };
+        self.begin(Some(&claim.name)).await?;
         let answer = self.claim_slot_wrongly(&claim, slot, within).await;
-        self.end(answer)
+        self.end(Some(&claim.name), true).await?;
+        answer
     }
 
     async fn finish_slot(&self, end: &SlotEnd, within: Duration) -> Result<FinishAnswer, StoreError> {
-        self.connect().await;
         let end = SlotEnd { name: self.key(&end.name), ..end.clone() };
+        self.begin(Some(&end.name)).await?;
         let answer = self.finish_slot_wrongly(&end, within).await;
-        self.end(answer)
+        self.end(Some(&end.name), true).await?;
+        answer
     }
 
     async fn unfinished_slots(
@@ -320,10 +292,11 @@ impl LeaseStore for Mutant {
         names: &[LeaseName],
         within: Duration,
     ) -> Result<Vec<UnfinishedSlot>, StoreError> {
-        self.connect().await;
+        self.begin(None).await?;
         let names: Vec<LeaseName> = names.iter().map(|name| self.key(name)).collect();
         let answer = self.unfinished_slots_wrongly(&names, within).await;
-        self.end(answer)
+        self.end(names.first(), false).await?;
+        answer
     }
 
     async fn claim_rerun(
@@ -332,15 +305,18 @@ impl LeaseStore for Mutant {
         unfinished: &UnfinishedSlot,
         within: Duration,
     ) -> Result<ConditionalAnswer, StoreError> {
-        self.connect().await;
         let claim = Claim { name: self.key(&claim.name), ..claim.clone() };
+        self.begin(Some(&claim.name)).await?;
         let answer = self.claim_rerun_wrongly(&claim, unfinished, within).await;
-        self.end(answer)
+        self.end(Some(&claim.name), true).await?;
+        answer
     }
 
     async fn last_slot(&self, name: &LeaseName, within: Duration) -> Result<Option<Slot>, StoreError> {
-        self.connect().await;
-        let answer = self.last_slot_wrongly(&self.key(name), within).await;
-        self.end(answer)
+        let name = &self.key(name);
+        self.begin(Some(name)).await?;
+        let answer = self.last_slot_wrongly(name, within).await;
+        self.end(Some(name), false).await?;
+        answer
     }
 }

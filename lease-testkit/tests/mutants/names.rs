@@ -2,7 +2,7 @@
 
 use lease_core::LeaseName;
 
-use crate::mutant::Broken;
+use crate::broken::Broken;
 
 /// The name that the broken store keeps for `name`.
 pub(crate) fn key(broken: Broken, name: &LeaseName) -> LeaseName {
@@ -13,6 +13,9 @@ pub(crate) fn key(broken: Broken, name: &LeaseName) -> LeaseName {
         }
         Broken::NamesFoldedInCase => text.to_lowercase(),
         Broken::NamesFoldedInAccent => text.replace(['é', 'è', 'ê'], "e").replace('â', "a"),
+        Broken::NamesWithoutWide => text.replace(|c| c > '\u{ffff}', "\u{fffd}"),
+        Broken::NamesExpanded => text.replace('ß', "ss").replace('æ', "ae"),
+        Broken::QuotesCollapsed => text.replace("''", "'"),
         Broken::NamesNormalized => text.replace("e\u{301}", "\u{e9}"),
         Broken::NamesTrimmed => {
             text.trim_end_matches(['\u{200b}', '\u{ad}', '\u{feff}', '\u{200d}']).to_owned()

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use lease_core::{
     Claim, ConditionalAnswer, DbTime, FinishAnswer, LeaseName, LeaseStore, Slot, SlotAnswer, SlotEnd,
-    StoreError, UnfinishedSlot,
+    StoreError, Superseded, Term, UnfinishedSlot,
 };
 
-use crate::mutant::{Broken, Mutant};
+use tokio::task::yield_now;
+
+use crate::broken::Broken;
+use crate::mutant::{ALL, Mutant};
 
 impl Mutant {
     pub(crate) async fn claim_slot_wrongly(
@@ -17,6 +20,10 @@ impl Mutant {
         within: Duration,
     ) -> Result<SlotAnswer, StoreError> {
         let (inner, name) = (&self.inner, &claim.name);
+        let slot = match Slot::from_millis(slot.as_millis() / 1_000 * 1_000) {
+            Some(second) if self.is(Broken::SlotInSeconds) => second,
+            _ => slot,
+        };
         let read = inner.inspect(name, within).await?;
         let last = read.row.as_ref().and_then(|row| row.slot);
         let free = read.row.as_ref().is_none_or(|row| !row.is_live(read.now));
@@ -38,18 +45,38 @@ impl Mutant {
             Broken::HeldBeforeNotYet if !free && last.is_none_or(|last| last < slot) => {
                 return Ok(SlotAnswer::Held);
             }
+            Broken::SlotTakesHeld if !free && last.is_none_or(|last| last < slot) => {
+                inner.edit_row(name, |row| row.expires_at = DbTime::RELEASED);
+            }
+            Broken::SlotExclusive if slot.as_millis() == read.now.as_millis() => {
+                return Ok(SlotAnswer::NotYet(Duration::ZERO));
+            }
+            Broken::SlotTwoInsert if read.row.is_none() => {
+                self.gates.meet().await;
+                let granted = SlotAnswer::Granted { term: Term::FIRST, superseded: None };
+                return inner.claim_slot(claim, slot, within).await.map(|_| granted);
+            }
             Broken::SlotIgnoresTermRead if free && last.is_some_and(|last| last < slot) => {
                 self.gates.meet().await;
                 inner.edit_row(name, |row| (row.slot, row.expires_at) = (last, DbTime::RELEASED));
             }
             _ => {}
         }
-        match inner.claim_slot(claim, slot, within).await? {
-            SlotAnswer::Granted { term, .. } if self.is(Broken::SupersededUnsaid) => {
-                Ok(SlotAnswer::Granted { term, superseded: None })
+        let answer = inner.claim_slot(claim, slot, within).await?;
+        let SlotAnswer::Granted { term, .. } = answer else {
+            let waits = self.is(Broken::NotYetWithoutWait) && matches!(answer, SlotAnswer::NotYet(_));
+            return Ok(if waits { SlotAnswer::NotYet(Duration::ZERO) } else { answer });
+        };
+        let superseded = match self.broken {
+            Broken::SupersededUnsaid => None,
+            Broken::SupersededAlways => last.map(|slot| Superseded { slot, rerun: false }),
+            Broken::SlotNotUnfinished => {
+                inner.edit_row(name, |row| row.unfinished_slot = None);
+                return Ok(answer);
             }
-            answer => Ok(answer),
-        }
+            _ => return Ok(answer),
+        };
+        Ok(SlotAnswer::Granted { term, superseded })
     }
 
     pub(crate) async fn finish_slot_wrongly(
@@ -62,9 +89,31 @@ impl Mutant {
             return inner.finish_slot(end, within).await;
         };
         let finished_before = before.unfinished_slot.is_none();
-        let end = SlotEnd { lost: end.lost && !self.is(Broken::FinishIgnoresLost), ..end.clone() };
+        let mut end = end.clone();
+        match self.broken {
+            Broken::FinishIgnoresLost => end.lost = false,
+            Broken::FinishForgetsPassed => end.passed = None,
+            Broken::FinishWantsLive => {
+                let now = inner.inspect(name, within).await?.now;
+                end.lost |= !before.is_live(now);
+            }
+            Broken::FinishIsTwoSteps if before.holder == end.holder => {
+                inner.edit_row(name, |row| row.unfinished_slot = None);
+                yield_now().await;
+            }
+            _ => {}
+        }
         let answer = inner.finish_slot(&end, within).await?;
         match (self.broken, answer) {
+            (Broken::EndNotRecorded, _) => {
+                inner.edit_row(name, |row| row.unfinished_slot = before.unfinished_slot);
+            }
+            (Broken::FinishFreesSuccessor, FinishAnswer::Lost { recorded: true }) => {
+                inner.edit_row(name, |row| row.expires_at = DbTime::RELEASED);
+            }
+            (Broken::FinishAlwaysRecorded, FinishAnswer::Lost { .. }) => {
+                return Ok(FinishAnswer::Lost { recorded: true });
+            }
             (Broken::FinishReopensLater, FinishAnswer::Lost { .. }) => {
                 inner.edit_row(name, |row| row.slot = Some(end.slot));
             }
@@ -91,17 +140,39 @@ impl Mutant {
         within: Duration,
     ) -> Result<Vec<UnfinishedSlot>, StoreError> {
         let mut found = self.inner.unfinished_slots(names, within).await?;
+        if self.is(Broken::NoNamesIsAll) && names.is_empty() {
+            let rows = self.inner.list(&ALL, within).await?.rows;
+            let all: Vec<LeaseName> = rows.into_iter().map(|row| row.name).collect();
+            return self.inner.unfinished_slots(&all, within).await;
+        }
+        match self.broken {
+            Broken::UnfinishedForgetsTerm => found.iter_mut().for_each(|found| found.term = Term::FIRST),
+            Broken::UnfinishedStopsShort => {
+                found.retain(|found| names.iter().take(999).any(|name| *name == found.name));
+            }
+            _ => {}
+        }
         for name in names {
             let read = self.inner.inspect(name, within).await?;
             let Some(row) = read.row else { continue };
-            let Some(slot) = row.unfinished_slot else { continue };
-            let too_much = match self.broken {
-                Broken::UnfinishedWhileHeld => row.is_live(read.now),
+            let free = !row.is_live(read.now);
+            let slot = row.slot.or(Slot::from_millis(1).filter(|_| self.is(Broken::UnfinishedWithoutSlots)));
+            let Some(slot) = slot else { continue };
+            let wrong = match self.broken {
+                Broken::UnfinishedIsLast => row.unfinished_slot.is_none() && free,
+                Broken::UnfinishedWhileHeld => row.unfinished_slot.is_some() && !free,
                 Broken::UnfinishedForEver => row.rerun_slot == Some(slot),
-                _ => false,
+                Broken::UnfinishedWithoutSlots => row.slot.is_none() && free,
+                Broken::UnfinishedWantsReleased => row.expires_at != DbTime::RELEASED,
+                Broken::UnfinishedAfterAnyRerun => row.rerun_slot.is_some(),
+                _ => continue,
             };
-            if too_much {
-                found.push(UnfinishedSlot { name: name.clone(), slot, term: row.term });
+            match self.broken {
+                Broken::UnfinishedWantsReleased | Broken::UnfinishedAfterAnyRerun => {
+                    found.retain(|found| !wrong || found.name != *name);
+                }
+                _ if wrong => found.push(UnfinishedSlot { name: name.clone(), slot, term: row.term }),
+                _ => {}
             }
         }
         Ok(found)
@@ -115,15 +186,32 @@ impl Mutant {
     ) -> Result<ConditionalAnswer, StoreError> {
         let (inner, name) = (&self.inner, &claim.name);
         let mut unfinished = unfinished.clone();
-        if let Some(row) = self.row(name).await? {
-            match self.broken {
-                Broken::RerunTwice => inner.edit_row(name, |row| row.rerun_slot = None),
-                Broken::RerunWhileHeld => inner.edit_row(name, |row| row.expires_at = DbTime::RELEASED),
-                Broken::RerunIgnoresTerm => unfinished.term = row.term,
-                _ => {}
+        match (self.broken, self.row(name).await?) {
+            (Broken::RerunWantsReleased, Some(row)) if row.expires_at != DbTime::RELEASED => {
+                return Ok(ConditionalAnswer::Moved);
             }
+            (Broken::RerunIgnoresWhatItRead, Some(row)) if row.rerun_slot.is_none() => {
+                self.gates.meet().await;
+                inner.edit_row(name, |row| (row.rerun_slot, row.expires_at) = (None, DbTime::RELEASED));
+                unfinished.term = self.row(name).await?.map_or(row.term, |row| row.term);
+            }
+            (Broken::RerunWhileHeld, Some(_)) => {
+                inner.edit_row(name, |row| row.expires_at = DbTime::RELEASED);
+            }
+            (Broken::RerunIgnoresTerm, Some(row)) => unfinished.term = row.term,
+            (Broken::RerunIgnoresSlot, Some(_)) => inner.edit_row(name, |row| {
+                (row.slot, row.unfinished_slot) = (Some(unfinished.slot), Some(unfinished.slot));
+            }),
+            (Broken::RerunIgnoresUnfinished, Some(_)) => {
+                inner.edit_row(name, |row| row.unfinished_slot = row.slot);
+            }
+            _ => {}
         }
-        inner.claim_rerun(claim, &unfinished, within).await
+        let answer = inner.claim_rerun(claim, &unfinished, within).await?;
+        if self.is(Broken::RerunTwice) && answer != ConditionalAnswer::Moved {
+            inner.edit_row(name, |row| row.rerun_slot = None);
+        }
+        Ok(answer)
     }
 
     pub(crate) async fn last_slot_wrongly(

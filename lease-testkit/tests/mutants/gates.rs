@@ -1,0 +1,57 @@
+//! Where statements meet that are wrong only when they interleave.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+use tokio::time::timeout;
+
+/// Where the statements of all processes meet that are wrong only when they interleave: they wait
+/// for each other rather than for luck.
+pub(crate) struct Gates {
+    pub(crate) processes: AtomicUsize,
+    arrived: AtomicUsize,
+    pub(crate) others: AtomicUsize,
+    pub(crate) connections: Semaphore,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            processes: AtomicUsize::new(0),
+            arrived: AtomicUsize::new(0),
+            others: AtomicUsize::new(0),
+            connections: Semaphore::new(4),
+        }
+    }
+}
+
+/// How long a statement waits at a gate when nobody comes.
+const ALONE: Duration = Duration::from_millis(200);
+
+impl Gates {
+    /// Waits until two statements are at this gate. Says whether this one came second.
+    pub(crate) async fn meet(&self) -> bool {
+        let ticket = self.arrived.fetch_add(1, Ordering::SeqCst);
+        let second = ticket | 1;
+        self.until(|| self.arrived.load(Ordering::SeqCst) > second).await;
+        ticket == second
+    }
+
+    /// Waits until another statement has ended.
+    pub(crate) async fn let_another_pass(&self) {
+        let before = self.others.load(Ordering::SeqCst);
+        self.until(|| self.others.load(Ordering::SeqCst) != before).await;
+    }
+
+    async fn until(&self, open: impl Fn() -> bool) {
+        let opened = async {
+            while !open() {
+                yield_now().await;
+            }
+        };
+        // Nobody else is there: the statement goes on alone.
+        let _ = timeout(ALONE, opened).await;
+    }
+}
