@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::{InvalidName, InvalidSlot, InvalidTimings, LeaseName};
 
@@ -145,7 +146,7 @@ pub struct Error(Box<Inner>);
 
 #[derive(Debug)]
 enum Inner {
-    Store { asked: Asked, source: StoreError },
+    Store { asked: Asked, source: Arc<StoreError> },
     Name(InvalidName),
     Timings(InvalidTimings),
     Slot(InvalidSlot),
@@ -161,7 +162,7 @@ pub(crate) struct Asked {
 }
 
 impl Error {
-    pub(crate) fn store(asked: Asked, source: StoreError) -> Self {
+    pub(crate) fn store(asked: Asked, source: Arc<StoreError>) -> Self {
         Self(Box::new(Inner::Store { asked, source }))
     }
 
@@ -205,7 +206,7 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &*self.0 {
-            Inner::Store { source, .. } => Some(source),
+            Inner::Store { source, .. } => Some(&**source),
             Inner::Name(invalid) => Some(invalid),
             Inner::Timings(invalid) => Some(invalid),
             Inner::Slot(invalid) => Some(invalid),
@@ -249,7 +250,8 @@ mod tests {
             name: Some(LeaseName::new("nightly").unwrap()),
             database: "SQLite file /x".to_owned(),
         };
-        let error = Error::store(asked, StoreError::new(ErrorKind::Full, "database or disk is full"));
+        let error =
+            Error::store(asked, Arc::new(StoreError::new(ErrorKind::Full, "database or disk is full")));
         assert_eq!(
             error.to_string(),
             r#"cannot claim lease "nightly" in SQLite file /x: database or disk is full (free some room, then try again)"#

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Holder, Instance, LeaseName, Observed, Slot, Term};
+use crate::{Holder, Instance, LeaseName, Slot, Term};
 
 /// A claim of a name.
 #[derive(Debug, Clone)]

@@ -195,6 +195,12 @@ pub fn millis(duration: Duration) -> i64 {
 #[error("invalid timings: {0}")]
 pub struct InvalidTimings(String);
 
+impl InvalidTimings {
+    pub(crate) fn below(ttl: Duration, least: Duration, database: &str) -> Self {
+        Self(format!("ttl {ttl:?} is below the least that {database} supports, {least:?}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

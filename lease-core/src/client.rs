@@ -1,0 +1,117 @@
+//! What every handle on a [`Leases`](crate::Leases) shares: the store, the setup and the way to the driver.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+
+use crate::driver::Command;
+use crate::error::{Asked, Error};
+use crate::state::Setup;
+use crate::{Instance, LeaseName, LeaseStore, StoreError};
+
+pub(crate) struct Client {
+    pub(crate) store: Arc<dyn LeaseStore>,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) instance: Instance,
+    /// Where claims run: the driver's runtime, so that a claim in flight outlives its caller.
+    pub(crate) runtime: Handle,
+    commands: mpsc::UnboundedSender<Command>,
+    shutdown: watch::Sender<bool>,
+    open: Arc<OpenCount>,
+    last_id: AtomicU64,
+}
+
+impl Client {
+    pub(crate) fn new(
+        store: Arc<dyn LeaseStore>,
+        setup: Arc<Setup>,
+        instance: Instance,
+        runtime: Handle,
+        commands: mpsc::UnboundedSender<Command>,
+    ) -> Self {
+        Self {
+            store,
+            setup,
+            instance,
+            runtime,
+            commands,
+            shutdown: watch::Sender::new(false),
+            open: Arc::default(),
+            last_id: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn send(&self, command: Command) {
+        // Without a driver there is nobody to tell: its runtime has shut down, and rows expire.
+        let _ = self.commands.send(command);
+    }
+
+    /// The handle of a lease, or the last tenure after it, has gone.
+    pub(crate) fn lease_ended(&self, id: u64) {
+        self.send(Command::Ended(id));
+    }
+
+    pub(crate) async fn driver_gone(&self) {
+        self.commands.closed().await;
+    }
+
+    pub(crate) fn shut_down(&self) {
+        if !self.shutdown.send_replace(true) {
+            self.send(Command::ShutDown);
+        }
+    }
+
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        *self.shutdown.borrow()
+    }
+
+    pub(crate) async fn shutting_down(&self) {
+        // The sender is ours, so the wait ends by the value alone.
+        let _ = self.shutdown.subscribe().wait_for(|shutdown| *shutdown).await;
+    }
+
+    /// Counts something that `close` waits for, until the answer is dropped.
+    pub(crate) fn open(&self) -> Open {
+        self.open.0.send_modify(|count| *count += 1);
+        Open(Arc::clone(&self.open))
+    }
+
+    pub(crate) async fn all_closed(&self) {
+        let mut open = self.open.0.subscribe();
+        let _ = open.wait_for(|count| *count == 0).await;
+    }
+
+    pub(crate) fn store_error(&self, what: &'static str, name: &LeaseName, error: StoreError) -> Error {
+        self.shared_store_error(what, name, Arc::new(error))
+    }
+
+    pub(crate) fn shared_store_error(
+        &self,
+        what: &'static str,
+        name: &LeaseName,
+        error: Arc<StoreError>,
+    ) -> Error {
+        let database = self.setup.database.clone();
+        Error::store(Asked { what, name: Some(name.clone()), database }, error)
+    }
+}
+
+/// How many claims are in flight and leases not settled.
+#[derive(Debug, Default)]
+struct OpenCount(watch::Sender<usize>);
+
+/// Something that `close` waits for.
+#[derive(Debug)]
+pub(crate) struct Open(Arc<OpenCount>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|count| *count -= 1);
+    }
+}

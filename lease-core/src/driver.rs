@@ -1,0 +1,351 @@
+//! The one task per [`Leases`](crate::Leases) that renews and releases all its leases.
+//!
+//! It plays the [`Renewal`] machines against the store. Leases due in one tick go out as one
+//! `renew_many`; each statement is a future of its own, so one that hangs holds up no other.
+//! Nothing here decides that a lease is lost by time: the watchdog does, on its own thread.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use crate::client::Open;
+use crate::clock::{Moment, sleep_until, timeout_at};
+use crate::lease::no_answer;
+use crate::renewal::{Next, Renewal};
+use crate::state::{LeaseState, Settled, Setup};
+use crate::{ErrorKind, Holding, LeaseStore, LossReason, ReleaseAnswer, RenewAnswer, Renewed, StoreError};
+
+/// What the handles tell the driver.
+pub(crate) enum Command {
+    /// A lease was granted. Without a renewal it is renewed by hand.
+    Add(Arc<LeaseState>, Option<Renewal>, Open),
+    /// The handle of the lease has gone, or its last tenure after it.
+    Ended(u64),
+    /// `close` or `shutdown` was called: leases that no work holds are given back.
+    ShutDown,
+}
+
+/// Runs a future as a task of the runtime that renews.
+pub(crate) fn spawn(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) {
+    drop(runtime.spawn(future));
+}
+
+/// Renews and releases until every handle has gone and every lease is settled.
+pub(crate) async fn drive(
+    store: Arc<dyn LeaseStore>,
+    setup: Arc<Setup>,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+) {
+    let mut driver = Driver {
+        store,
+        setup,
+        leases: HashMap::new(),
+        due: BTreeMap::new(),
+        flights: FuturesUnordered::new(),
+        shutting_down: false,
+    };
+    let mut handles_left = true;
+    while handles_left || !driver.leases.is_empty() || !driver.flights.is_empty() {
+        let next = driver.due.first_key_value().map(|(at, _)| *at);
+        let clock = Arc::clone(&driver.setup.clock);
+        tokio::select! {
+            command = commands.recv(), if handles_left => match command {
+                Some(command) => driver.obey(command),
+                None => handles_left = false,
+            },
+            Some(landed) = driver.flights.next() => driver.land(landed),
+            () = sleep_until(&clock, next.unwrap_or_default()), if next.is_some() => driver.tick(),
+            else => return,
+        }
+    }
+}
+
+struct Driver {
+    store: Arc<dyn LeaseStore>,
+    setup: Arc<Setup>,
+    leases: HashMap<u64, Managed>,
+    /// Which leases to look at when. A lease that is renewed stands here once, or is in a flight.
+    due: BTreeMap<Moment, Vec<u64>>,
+    flights: FuturesUnordered<Flight>,
+    shutting_down: bool,
+}
+
+type Flight = Pin<Box<dyn Future<Output = Landed> + Send>>;
+
+struct Managed {
+    state: Arc<LeaseState>,
+    renewal: Option<Renewal>,
+    /// The last batch this lease was in got no answer: it asks alone next time, so that one row
+    /// that hangs a batch cannot take the others down with it.
+    alone: bool,
+    open: Open,
+}
+
+/// A statement that came back. An answer that is `None` did not come in time.
+enum Landed {
+    Batch { started: Moment, ids: Vec<u64>, answer: Option<Result<Vec<Option<Renewed>>, StoreError>> },
+    Single { started: Moment, id: u64, answer: Option<Result<RenewAnswer, StoreError>> },
+    Release,
+}
+
+/// Leases whose renewal goes out now.
+#[derive(Default)]
+struct Outgoing {
+    together: Vec<u64>,
+    alone: Vec<u64>,
+}
+
+impl Driver {
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Add(state, renewal, open) => {
+                let id = state.id;
+                self.leases.insert(id, Managed { state, renewal, alone: false, open });
+                if self.shutting_down {
+                    self.give_up(id);
+                }
+                self.look_at_all([id]);
+            }
+            Command::Ended(id) => self.settle(id),
+            Command::ShutDown => {
+                self.shutting_down = true;
+                let ids: Vec<u64> = self.leases.keys().copied().collect();
+                for id in ids {
+                    self.give_up(id);
+                }
+            }
+        }
+    }
+
+    /// Ends a lease whose handle somebody still has, unless work runs under it.
+    fn give_up(&mut self, id: u64) {
+        let Some(managed) = self.leases.get(&id) else { return };
+        if !managed.state.is_supervised() {
+            managed.state.lose(&LossReason::Released);
+            managed.state.end();
+            self.settle(id);
+        }
+    }
+
+    /// Looks at every lease that is due.
+    fn tick(&mut self) {
+        let now = self.setup.clock.now();
+        let mut ids = Vec::new();
+        while let Some(entry) = self.due.first_entry().filter(|entry| *entry.key() <= now) {
+            ids.append(&mut entry.remove());
+        }
+        self.look_at_all(ids);
+    }
+
+    /// Asks the machines what to do now, and does it.
+    fn look_at_all(&mut self, ids: impl IntoIterator<Item = u64>) {
+        let now = self.setup.clock.now();
+        let mut outgoing = Outgoing::default();
+        for id in ids {
+            self.look(id, now, &mut outgoing);
+        }
+        for id in outgoing.alone {
+            self.send_single(id, now);
+        }
+        match outgoing.together[..] {
+            [] => {}
+            [id] => self.send_single(id, now),
+            _ => self.send_batch(outgoing.together, now),
+        }
+    }
+
+    fn look(&mut self, id: u64, now: Moment, outgoing: &mut Outgoing) {
+        let Some(managed) = self.leases.get_mut(&id) else { return };
+        if managed.state.is_ended() {
+            // Tenures are left, and nothing but the row's expiry ends their lease.
+            if now >= managed.state.row_expired_by() {
+                managed.state.settled(Settled::Done);
+                self.leases.remove(&id);
+            }
+            return;
+        }
+        // The watchdog or a handle may have marked a loss of which this machine knows nothing.
+        if managed.state.reason().is_some() {
+            return;
+        }
+        match managed.renewal.as_mut().map(|renewal| renewal.poll(now)) {
+            None | Some(Next::Lost(_)) => {}
+            Some(Next::Wait(until)) => self.due.entry(until).or_default().push(id),
+            // The flight always lands, at the latest when it has timed out; then we look again.
+            Some(Next::Renew { .. }) => {
+                managed.state.sent(now);
+                let alone = std::mem::take(&mut managed.alone);
+                if alone { &mut outgoing.alone } else { &mut outgoing.together }.push(id);
+            }
+        }
+    }
+
+    fn send_batch(&mut self, ids: Vec<u64>, started: Moment) {
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.setup.clock));
+        let (ttl, attempt) = (self.setup.timings.ttl(), self.setup.timings.attempt());
+        let leases: Vec<Holding> = ids
+            .iter()
+            .filter_map(|id| self.leases.get(id))
+            .map(|Managed { state, .. }| Holding { name: state.name.clone(), holder: state.holder })
+            .collect();
+        self.flights.push(Box::pin(async move {
+            let renewal = store.renew_many(&leases, ttl, attempt);
+            let answer = timeout_at(&clock, started + attempt, renewal).await;
+            Landed::Batch { started, ids, answer }
+        }));
+    }
+
+    /// Sends the renewal of one lease as part of the attempt begun at `started`.
+    fn send_single(&mut self, id: u64, started: Moment) {
+        let Some(Managed { state, .. }) = self.leases.get(&id) else { return };
+        let (store, state) = (Arc::clone(&self.store), Arc::clone(state));
+        let (clock, ttl) = (Arc::clone(&self.setup.clock), self.setup.timings.ttl());
+        let give_up = (started + self.setup.timings.attempt()).min(state.deadline());
+        self.flights.push(Box::pin(async move {
+            let within = give_up.since(clock.now());
+            let renewal = store.renew(&state.name, &state.holder, ttl, within);
+            let answer = timeout_at(&clock, give_up, renewal).await;
+            Landed::Single { started, id, answer }
+        }));
+    }
+
+    fn land(&mut self, landed: Landed) {
+        match landed {
+            Landed::Batch { started, ids, answer } => self.land_batch(started, ids, answer),
+            Landed::Single { started, id, answer } => {
+                match answer {
+                    Some(Ok(RenewAnswer::Renewed(renewed))) => self.renewed(id, started, renewed),
+                    Some(Ok(RenewAnswer::Lost)) => self.refused(id),
+                    Some(Err(error)) => self.failed(id, started, &Arc::new(error)),
+                    None => self.failed(id, started, &Arc::new(no_answer())),
+                }
+                self.look_at_all([id]);
+            }
+            Landed::Release => {}
+        }
+    }
+
+    fn land_batch(
+        &mut self,
+        started: Moment,
+        ids: Vec<u64>,
+        answer: Option<Result<Vec<Option<Renewed>>, StoreError>>,
+    ) {
+        let hung = answer.is_none();
+        let answer = match answer {
+            Some(Ok(rows)) if rows.len() == ids.len() => Ok(rows),
+            Some(Ok(rows)) => Err(StoreError::new(
+                ErrorKind::Other,
+                format!("the store answered for {} leases of a batch of {}", rows.len(), ids.len()),
+            )),
+            Some(Err(error)) => Err(error),
+            None => Err(no_answer()),
+        };
+        match answer {
+            Ok(rows) => {
+                let mut answered = Vec::with_capacity(ids.len());
+                for (id, row) in ids.into_iter().zip(rows) {
+                    if let Some(renewed) = row {
+                        self.renewed(id, started, renewed);
+                        answered.push(id);
+                    } else {
+                        self.send_single(id, started);
+                    }
+                }
+                self.look_at_all(answered);
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                for &id in &ids {
+                    self.failed(id, started, &error);
+                    if let Some(managed) = self.leases.get_mut(&id) {
+                        managed.alone = hung;
+                    }
+                }
+                self.look_at_all(ids);
+            }
+        }
+    }
+
+    fn renewed(&mut self, id: u64, started: Moment, renewed: Renewed) {
+        let now = self.setup.clock.now();
+        let Some(Managed { state, renewal: Some(renewal), .. }) = self.leases.get_mut(&id) else { return };
+        renewal.renewed(started, now);
+        state.renewed(started);
+        tracing::debug!(lease = %state.name, term = %state.term, "renewed");
+        if renewed.step_down {
+            state.ask_stop();
+        }
+    }
+
+    fn failed(&mut self, id: u64, started: Moment, error: &Arc<StoreError>) {
+        let now = self.setup.clock.now();
+        let Some(Managed { state, renewal: Some(renewal), .. }) = self.leases.get_mut(&id) else { return };
+        renewal.failed(started, now);
+        state.renewal_failed(error);
+    }
+
+    fn refused(&mut self, id: u64) {
+        let now = self.setup.clock.now();
+        let Some(Managed { state, renewal: Some(renewal), .. }) = self.leases.get_mut(&id) else { return };
+        renewal.refused(now);
+        state.lose(&LossReason::Refused);
+    }
+
+    /// Gives the name of an ended lease back once nothing of ours can act under it.
+    fn settle(&mut self, id: u64) {
+        let Some(managed) = self.leases.get(&id) else { return };
+        if !managed.state.can_settle() {
+            if managed.state.is_ended() {
+                self.due.entry(managed.state.row_expired_by()).or_default().push(id);
+            }
+            return;
+        }
+        if let Some(Managed { state, open, .. }) = self.leases.remove(&id) {
+            if matches!(state.reason(), Some(LossReason::Refused | LossReason::Replaced(_))) {
+                state.settled(Settled::Done);
+            } else {
+                let (store, setup) = (Arc::clone(&self.store), Arc::clone(&self.setup));
+                self.flights.push(Box::pin(give_back(store, setup, state, open)));
+            }
+        }
+    }
+}
+
+/// Releases a lease, again and again until the row has surely expired.
+async fn give_back(
+    store: Arc<dyn LeaseStore>,
+    setup: Arc<Setup>,
+    state: Arc<LeaseState>,
+    open: Open,
+) -> Landed {
+    let (clock, attempt) = (&setup.clock, setup.timings.attempt());
+    loop {
+        let started = clock.now();
+        let release = store.release(&state.name, &state.holder, attempt);
+        match timeout_at(clock, started + attempt, release).await.unwrap_or_else(|| Err(no_answer())) {
+            Ok(ReleaseAnswer::Released | ReleaseAnswer::Gone) => {
+                tracing::info!(lease = %state.name, term = %state.term, "released");
+                break;
+            }
+            Err(error) => {
+                tracing::warn!(lease = %state.name, term = %state.term, %error, "release failed");
+                state.settled(Settled::Failed(Arc::new(error)));
+            }
+        }
+        let again = clock.now().max(started + setup.timings.retry_interval());
+        if again >= state.row_expired_by() {
+            break;
+        }
+        sleep_until(clock, again).await;
+    }
+    state.settled(Settled::Done);
+    drop(open);
+    Landed::Release
+}

@@ -1,0 +1,138 @@
+//! Waiting for a name, and holding it again and again.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::claim::{claim, closed};
+use crate::client::Client;
+use crate::clock::{Moment, sleep_until};
+use crate::error::{Error, ErrorKind};
+use crate::leases::{Claimed, Leases, Refusal};
+use crate::{Lease, LeaseName, RunError, Tenure};
+
+impl Leases {
+    /// Claims a name, waiting until it is granted or `within` has passed by the local clock.
+    ///
+    /// Between two attempts it sleeps until the holder's row expires, at most a
+    /// [`campaign_interval`](crate::Timings::campaign_interval) with up to a fifth more at random.
+    /// Failures that may pass (the database out of reach, busy, read-only) are waited out as well.
+    ///
+    /// Dropping the future leaves nothing behind: a claim in flight ends by itself, and a grant
+    /// that nobody waits for is given back.
+    ///
+    /// # Errors
+    ///
+    /// An invalid name; a failure that waiting does not cure; when the time is over, the last
+    /// failure; [`ErrorKind::Closed`] once [`shutdown`](Leases::shutdown) is called.
+    pub async fn acquire<N>(&self, name: N, within: Duration) -> Result<Claimed, Error>
+    where
+        N: TryInto<LeaseName>,
+        Error: From<N::Error>,
+    {
+        let name = name.try_into()?;
+        let give_up = self.clock().now() + within;
+        let granted = campaign(self.client(), &name, Some(give_up)).await?;
+        Ok(match granted {
+            Some(lease) => Claimed::Granted(lease),
+            None => Claimed::Held(Refusal::new(self.client(), name)),
+        })
+    }
+
+    /// Leads while it can, again and again, until [`shutdown`](Leases::shutdown): waits for the name
+    /// as [`acquire`](Self::acquire) does, runs the work as [`Lease::run`] does, gives the name back,
+    /// and stands aside for one campaign interval.
+    ///
+    /// A lost lease ends a round, not the election. Dropping the future is dropping
+    /// [`acquire`](Self::acquire) or [`Lease::run`].
+    ///
+    /// # Errors
+    ///
+    /// What the work itself returned or panicked with, after the name was given back; or a failure
+    /// of the store that waiting does not cure.
+    pub async fn elect<N, F, Fut, E>(&self, name: N, work: F) -> Result<(), RunError<(), E>>
+    where
+        N: TryInto<LeaseName>,
+        Error: From<N::Error>,
+        F: Fn(Tenure) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Send + 'static,
+    {
+        let name = name.try_into().map_err(|invalid| RunError::Store(invalid.into()))?;
+        let work = Arc::new(work);
+        while !self.client().is_shutting_down() {
+            let lease = match campaign(self.client(), &name, None).await {
+                Ok(Some(lease)) => lease,
+                Ok(None) => continue,
+                Err(error) if error.kind() == ErrorKind::Closed => break,
+                Err(error) => return Err(RunError::Store(error)),
+            };
+            let work = Arc::clone(&work);
+            match lease.run(move |tenure| work(tenure)).await {
+                Ok(()) | Err(RunError::Lost { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            let again = self.clock().now() + with_jitter(self.timings().campaign_interval());
+            if pause(self.client(), &name, again).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Claims until granted, at the latest at `give_up`. `None`: the name was held to the end.
+async fn campaign(
+    client: &Arc<Client>,
+    name: &LeaseName,
+    give_up: Option<Moment>,
+) -> Result<Option<Lease>, Error> {
+    let clock = &client.setup.clock;
+    loop {
+        let (answer, again) = match claim::<Lease>(client, name.clone()).await {
+            Ok(Some(lease)) => return Ok(Some(lease)),
+            Ok(None) => (Ok(None), next_look(client, name).await),
+            Err(error) if error.retry_helps() => {
+                tracing::warn!(lease = %name, %error, "claim failed");
+                (Err(error), clock.now() + with_jitter(client.setup.timings.retry_interval()))
+            }
+            Err(error) => return Err(error),
+        };
+        let again = match give_up {
+            Some(give_up) if clock.now() >= give_up => return answer,
+            Some(give_up) => again.min(give_up),
+            None => again,
+        };
+        pause(client, name, again).await?;
+    }
+}
+
+/// When to ask for a held name again: when its row expires, at the latest after a campaign interval.
+/// A look that fails is not worth an error: then it is the interval.
+async fn next_look(client: &Client, name: &LeaseName) -> Moment {
+    let timings = &client.setup.timings;
+    let poll = with_jitter(timings.campaign_interval());
+    let started = client.setup.clock.now();
+    let wait = match client.inspect(name).await {
+        Ok(seen) => seen.row.map_or(Duration::ZERO, |row| row.expires_at.since(seen.now)),
+        Err(_) => poll,
+    };
+    // A row that is free already was released between the two statements; do not spin if it is taken again.
+    started + wait.clamp(timings.tick(), poll)
+}
+
+/// Sleeps until `until`; an error as soon as the shutdown is asked for.
+async fn pause(client: &Client, name: &LeaseName, until: Moment) -> Result<(), Error> {
+    tokio::select! {
+        biased;
+        () = client.shutting_down() => Err(closed(name)),
+        () = sleep_until(&client.setup.clock, until) => Ok(()),
+    }
+}
+
+/// An interval and up to a fifth of it more, so that candidates do not stay in step. Without a
+/// random source they do, which is slow but not wrong.
+fn with_jitter(interval: Duration) -> Duration {
+    let share = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
+    interval + interval.mul_f64(share / 5.0)
+}

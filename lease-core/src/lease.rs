@@ -1,0 +1,212 @@
+//! A lease in the hand of its owner.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::client::Client;
+use crate::clock::timeout_at;
+use crate::error::Error;
+use crate::state::{LeaseState, Settled};
+use crate::{ErrorKind, Holder, LeaseName, LossReason, Moment, RenewAnswer, StoreError, Tenure, Term};
+
+/// A lease, renewed in the background from the moment it was granted: none is held unrenewed by accident.
+///
+/// Dropping it ends it: every [`Tenure`] is lost at once, and the name is given back when the last
+/// tenure is gone, or else becomes free when the row expires, within a ttl. The drop neither blocks
+/// nor panics, with or without a runtime.
+#[must_use = "dropping a lease gives it back"]
+pub struct Lease(Hold);
+
+impl Lease {
+    pub(crate) fn new(state: Arc<LeaseState>, client: Arc<Client>) -> Self {
+        Self(Hold { state, client })
+    }
+
+    pub(crate) fn state(&self) -> &Arc<LeaseState> {
+        &self.0.state
+    }
+
+    /// The name.
+    pub fn name(&self) -> &LeaseName {
+        &self.0.state.name
+    }
+
+    /// The term, the fencing token for the outside world.
+    pub fn term(&self) -> Term {
+        self.0.state.term
+    }
+
+    /// The token of the claim.
+    pub fn holder(&self) -> Holder {
+        self.0.state.holder
+    }
+
+    /// Whether the lease is held; see [`Tenure::check`].
+    pub fn check(&self) -> bool {
+        self.0.state.check()
+    }
+
+    /// Why the lease is no longer held; `None` while it is.
+    pub fn reason(&self) -> Option<LossReason> {
+        self.0.state.reason()
+    }
+
+    /// A tenure, for work that is not run by [`Lease::run`]. The name is not given back before it is gone.
+    pub fn tenure(&self) -> Tenure {
+        Tenure::new(&self.0.state, &self.0.client)
+    }
+
+    /// Gives the lease up: every [`Tenure`] is lost at once; when the last one is gone the name is
+    /// given back, and this returns when that is so, or when the row has expired. Safe to repeat.
+    ///
+    /// # Errors
+    ///
+    /// The database could not be told within an attempt. It is told again until the row has
+    /// expired, within a ttl; the error only says that the name is not free yet.
+    ///
+    /// Dropping the future changes nothing of that.
+    pub async fn release(&self) -> Result<(), Error> {
+        self.0.release().await
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lease").field(&self.0.state).finish()
+    }
+}
+
+/// A lease that nobody renews but its owner, by [`renew`](Self::renew), for programs that want each
+/// statement in their own hands. It is lost at the deadline like any other, and ends like a
+/// [`Lease`] when dropped.
+#[must_use = "dropping a lease gives it back"]
+pub struct ManualLease(Hold);
+
+impl ManualLease {
+    pub(crate) fn new(state: Arc<LeaseState>, client: Arc<Client>) -> Self {
+        Self(Hold { state, client })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &LeaseName {
+        &self.0.state.name
+    }
+
+    /// The term, the fencing token for the outside world.
+    pub fn term(&self) -> Term {
+        self.0.state.term
+    }
+
+    /// The token of the claim.
+    pub fn holder(&self) -> Holder {
+        self.0.state.holder
+    }
+
+    /// Whether the lease is held; see [`Tenure::check`].
+    pub fn check(&self) -> bool {
+        self.0.state.check()
+    }
+
+    /// A tenure, for work under the lease.
+    pub fn tenure(&self) -> Tenure {
+        Tenure::new(&self.0.state, &self.0.client)
+    }
+
+    /// The moment by which the next renewal must have succeeded.
+    pub fn deadline(&self) -> Moment {
+        self.0.state.deadline()
+    }
+
+    /// Renews once and says whether the lease is still held: `false` is final. A success counts from
+    /// the start of the call.
+    ///
+    /// # Errors
+    ///
+    /// The store failed or did not answer within an attempt: nothing is known; try again before the deadline.
+    ///
+    /// Dropping the future: as an error.
+    pub async fn renew(&self) -> Result<bool, Error> {
+        let Hold { state, client } = &self.0;
+        let started = state.now();
+        if state.held().is_err() {
+            return Ok(false);
+        }
+        state.sent(started);
+        let (attempt, ttl) = (client.setup.timings.attempt(), client.setup.timings.ttl());
+        let renewal = client.store.renew(&state.name, &state.holder, ttl, attempt);
+        let give_up = (started + attempt).min(state.deadline());
+        match timeout_at(&client.setup.clock, give_up, renewal).await {
+            Some(Ok(RenewAnswer::Renewed(renewed))) => {
+                state.renewed(started);
+                if renewed.step_down {
+                    state.ask_stop();
+                }
+                Ok(state.held().is_ok())
+            }
+            Some(Ok(RenewAnswer::Lost)) => {
+                state.lose(&LossReason::Refused);
+                Ok(false)
+            }
+            Some(Err(error)) => Err(client.store_error("renew lease", &state.name, error)),
+            None => Err(client.store_error("renew lease", &state.name, no_answer())),
+        }
+    }
+
+    /// Gives the lease up; see [`Lease::release`].
+    pub async fn release(&self) -> Result<(), Error> {
+        self.0.release().await
+    }
+}
+
+impl fmt::Debug for ManualLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ManualLease").field(&self.0.state).finish()
+    }
+}
+
+/// The error of a statement whose answer was not waited for any longer.
+pub(crate) fn no_answer() -> StoreError {
+    StoreError::new(ErrorKind::Timeout, "no answer within the attempt")
+}
+
+/// The one owner of a lease.
+struct Hold {
+    state: Arc<LeaseState>,
+    client: Arc<Client>,
+}
+
+impl Hold {
+    async fn release(&self) -> Result<(), Error> {
+        self.end();
+        let mut status = self.state.status();
+        let settled = status.wait_for(|status| !matches!(status.settled, Settled::No));
+        tokio::select! {
+            biased;
+            settled = settled => match settled.map(|status| status.settled.clone()) {
+                Ok(Settled::Failed(error)) => {
+                    Err(self.client.shared_store_error("release lease", &self.state.name, error))
+                }
+                _ => Ok(()),
+            },
+            // The driver has gone with its runtime: nobody will give the name back, it expires.
+            () = self.client.driver_gone() => Err(Error::own(
+                ErrorKind::Runtime,
+                format!("cannot release lease {:?}: the runtime that renews has shut down; the row expires within its ttl", self.state.name),
+            )),
+        }
+    }
+
+    fn end(&self) {
+        self.state.lose(&LossReason::Released);
+        if !self.state.is_ended() {
+            self.state.end();
+            self.client.lease_ended(self.state.id);
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

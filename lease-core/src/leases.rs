@@ -1,0 +1,338 @@
+//! The front door: claims against one store.
+
+use std::fmt;
+use std::future::Future;
+use std::process;
+use std::sync::Arc;
+use std::thread;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::mpsc;
+
+use crate::claim::claim;
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::driver;
+use crate::error::{Error, ErrorKind};
+use crate::state::{Setup, StuckHook};
+use crate::{
+    Inspection, Instance, InvalidTimings, Lease, LeaseName, LeaseStore, ManualLease, RunError, Stuck,
+    SystemClock, Tenure, Timings,
+};
+
+/// The leases of one process in one store: a cheap clone.
+///
+/// One background task renews all of them. Call [`close`](Self::close) before the program ends, so
+/// that names are given back at once rather than when they expire.
+#[derive(Clone)]
+pub struct Leases(Arc<Client>);
+
+impl Leases {
+    /// Leases in `store`, with the default timings, renewed on the current tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`LeasesBuilder::build`].
+    pub fn new(store: impl LeaseStore) -> Result<Self, Error> {
+        Self::builder(store).build()
+    }
+
+    /// Leases in `store`, with settings.
+    pub fn builder(store: impl LeaseStore) -> LeasesBuilder {
+        Self::builder_shared(Arc::new(store))
+    }
+
+    /// As [`builder`](Self::builder), for a store that is shared already.
+    pub fn builder_shared(store: Arc<dyn LeaseStore>) -> LeasesBuilder {
+        LeasesBuilder {
+            store,
+            timings: Timings::default(),
+            instance: None,
+            clock: None,
+            on_stuck: Arc::new(abort_process),
+            own_thread: false,
+        }
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.0
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn LeaseStore> {
+        &self.0.store
+    }
+
+    /// The timings.
+    pub fn timings(&self) -> &Timings {
+        &self.0.setup.timings
+    }
+
+    /// The local clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.0.setup.clock
+    }
+
+    /// Claims a name once.
+    ///
+    /// Dropping the future leaves nothing behind: a claim in flight ends by itself, and a grant
+    /// that nobody waits for is given back.
+    ///
+    /// # Errors
+    ///
+    /// An invalid name; a failure of the store, after which the name may be held by nobody for a
+    /// while (at most a ttl) if the claim was granted without our knowing; [`ErrorKind::Closed`] once
+    /// [`shutdown`](Self::shutdown) is called; [`ErrorKind::Runtime`] when the runtime that renews is gone.
+    pub async fn claim<N>(&self, name: N) -> Result<Claimed, Error>
+    where
+        N: TryInto<LeaseName>,
+        Error: From<N::Error>,
+    {
+        let name = name.try_into()?;
+        Ok(match claim(&self.0, name.clone()).await? {
+            Some(lease) => Claimed::Granted(lease),
+            None => Claimed::Held(Refusal::new(&self.0, name)),
+        })
+    }
+
+    /// Claims a name once, to be renewed by hand. Otherwise as [`claim`](Self::claim).
+    pub async fn claim_manual<N>(&self, name: N) -> Result<ManualClaimed, Error>
+    where
+        N: TryInto<LeaseName>,
+        Error: From<N::Error>,
+    {
+        let name = name.try_into()?;
+        Ok(match claim(&self.0, name.clone()).await? {
+            Some(lease) => ManualClaimed::Granted(lease),
+            None => ManualClaimed::Held(Refusal::new(&self.0, name)),
+        })
+    }
+
+    /// Claims a name once and, if it is granted, runs work under it as [`Lease::run`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Self::claim) (in [`RunError::Store`]) and [`Lease::run`].
+    pub async fn try_run<N, F, Fut, T, E>(&self, name: N, work: F) -> Result<Ran<T>, RunError<T, E>>
+    where
+        N: TryInto<LeaseName>,
+        Error: From<N::Error>,
+        F: FnOnce(Tenure) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        match self.claim(name).await.map_err(RunError::Store)? {
+            Claimed::Granted(lease) => lease.run(work).await.map(Ran::Done),
+            Claimed::Held(refusal) => Ok(Ran::Held(refusal)),
+        }
+    }
+
+    /// Asks everything to end: no claim is granted any more, waiting ones return, work learns of it by
+    /// [`Tenure::stopping`], and leases that no work runs under are given up.
+    pub fn shutdown(&self) {
+        self.0.shut_down();
+    }
+
+    /// [`shutdown`](Self::shutdown), then waits until all work has ended and every name was given
+    /// back or its row has expired.
+    ///
+    /// Work is waited for without a bound. After it, this takes at most a ttl and an attempt, and that
+    /// only if the database does not answer or a [`Tenure`] is kept.
+    /// Dropping the future leaves the shutdown going on.
+    pub async fn close(&self) {
+        self.shutdown();
+        tokio::select! {
+            () = self.0.all_closed() => {}
+            () = self.0.driver_gone() => {}
+        }
+    }
+}
+
+impl fmt::Debug for Leases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leases").field("database", &self.0.setup.database).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    pub(crate) async fn inspect(&self, name: &LeaseName) -> Result<Inspection, Error> {
+        let attempt = self.setup.timings.attempt();
+        self.store.inspect(name, attempt).await.map_err(|error| self.store_error("read lease", name, error))
+    }
+}
+
+/// The answer to a claim.
+#[derive(Debug)]
+#[must_use = "a granted lease that is dropped is given back"]
+pub enum Claimed {
+    /// The lease is ours.
+    Granted(Lease),
+    /// The name is held by somebody else.
+    Held(Refusal),
+}
+
+/// The answer to a claim that is renewed by hand.
+#[derive(Debug)]
+#[must_use = "a granted lease that is dropped is given back"]
+pub enum ManualClaimed {
+    /// The lease is ours.
+    Granted(ManualLease),
+    /// The name is held by somebody else.
+    Held(Refusal),
+}
+
+/// The outcome of [`Leases::try_run`].
+#[derive(Debug)]
+pub enum Ran<T> {
+    /// The work was run and ended well, the lease held to the end.
+    Done(T),
+    /// The name is held by somebody else; no work was begun.
+    Held(Refusal),
+}
+
+/// A name that is held by somebody else.
+#[derive(Clone)]
+pub struct Refusal {
+    client: Arc<Client>,
+    name: LeaseName,
+}
+
+impl Refusal {
+    pub(crate) fn new(client: &Arc<Client>, name: LeaseName) -> Self {
+        Self { client: Arc::clone(client), name }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &LeaseName {
+        &self.name
+    }
+
+    /// Where it is held, as [`LeaseStore::describe`] says.
+    pub fn database(&self) -> &str {
+        &self.client.setup.database
+    }
+
+    /// Reads who holds it, with one statement. It may have changed hands or been released since the refusal.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the store.
+    pub async fn inspect(&self) -> Result<Inspection, Error> {
+        self.client.inspect(&self.name).await
+    }
+}
+
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusal").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Settings of a [`Leases`].
+#[must_use = "build it"]
+pub struct LeasesBuilder {
+    store: Arc<dyn LeaseStore>,
+    timings: Timings,
+    instance: Option<Instance>,
+    clock: Option<Arc<dyn Clock>>,
+    on_stuck: StuckHook,
+    own_thread: bool,
+}
+
+impl LeasesBuilder {
+    /// The timings; the default is a ttl of 15 s.
+    pub fn timings(mut self, timings: Timings) -> Self {
+        self.timings = timings;
+        self
+    }
+
+    /// Who this process says it is; the default is [`Instance::current`].
+    pub fn instance(mut self, instance: Instance) -> Self {
+        self.instance = Some(instance);
+        self
+    }
+
+    /// The local clock; the default is [`SystemClock::shared`]. For tests.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// The failing hook: called, on a thread of its own, when work runs on after its lease was lost and
+    /// the grace has ended. The default writes a line to standard error and aborts the process. A
+    /// hook that returns leaves the work running beside a successor, unless it ends it by other means.
+    pub fn on_stuck(mut self, hook: impl Fn(&Stuck) + Send + Sync + 'static) -> Self {
+        self.on_stuck = Arc::new(hook);
+        self
+    }
+
+    /// Renews on a runtime thread of its own, so that work that blocks the caller's runtime does not
+    /// starve renewals. Without it, renewals run on the runtime that [`build`](Self::build) is called in.
+    pub fn own_thread(mut self) -> Self {
+        self.own_thread = true;
+        self
+    }
+
+    /// Starts renewing.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Runtime`] outside a tokio runtime (without [`own_thread`](Self::own_thread)) or
+    /// when the operating system refuses a thread; [`ErrorKind::Invalid`] for a ttl below the
+    /// store's least.
+    pub fn build(self) -> Result<Leases, Error> {
+        let least = self.store.min_ttl();
+        if self.timings.ttl() < least {
+            return Err(InvalidTimings::below(self.timings.ttl(), least, &self.store.describe()).into());
+        }
+        let clock = match self.clock {
+            Some(clock) => clock,
+            None => SystemClock::shared().map_err(|error| {
+                Error::own(ErrorKind::Runtime, format!("cannot start the watchdog thread: {error}"))
+            })?,
+        };
+        let database = self.store.describe();
+        let setup = Arc::new(Setup { timings: self.timings, clock, on_stuck: self.on_stuck, database });
+        let (commands, orders) = mpsc::unbounded_channel();
+        let drive = driver::drive(Arc::clone(&self.store), Arc::clone(&setup), orders);
+        let runtime = if self.own_thread { drive_on_own_thread(drive)? } else { drive_here(drive)? };
+        let instance = self.instance.unwrap_or_else(Instance::current);
+        Ok(Leases(Arc::new(Client::new(self.store, setup, instance, runtime, commands))))
+    }
+}
+
+impl fmt::Debug for LeasesBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeasesBuilder").field("timings", &self.timings).finish_non_exhaustive()
+    }
+}
+
+fn drive_here(drive: impl Future<Output = ()> + Send + 'static) -> Result<Handle, Error> {
+    let runtime = Handle::try_current()
+        .map_err(|_| Error::own(ErrorKind::Runtime, "cannot renew leases: not inside a tokio runtime"))?;
+    driver::spawn(&runtime, drive);
+    Ok(runtime)
+}
+
+fn drive_on_own_thread(drive: impl Future<Output = ()> + Send + 'static) -> Result<Handle, Error> {
+    let refused = |error: std::io::Error| {
+        Error::own(ErrorKind::Runtime, format!("cannot start the thread that renews: {error}"))
+    };
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
+    let handle = runtime.handle().clone();
+    thread::Builder::new()
+        .name("lease-driver".to_owned())
+        .spawn(move || runtime.block_on(drive))
+        .map_err(refused)?;
+    Ok(handle)
+}
+
+/// The failing hook unless another is set: beside a successor, no process is better than one that works on.
+fn abort_process(stuck: &Stuck) {
+    eprintln!(
+        "lease: work under lease {:?} (term {}) runs on {:?} after the lease was lost ({}); aborting the process, for a successor may begin",
+        stuck.name, stuck.term, stuck.lost_for, stuck.reason
+    );
+    process::abort();
+}

@@ -1,0 +1,80 @@
+//! Catching a panic with its message and backtrace.
+
+use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::panic::{self, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::Once;
+use std::task::{Context, Poll};
+use std::thread;
+
+/// A panic of the work.
+#[derive(Debug)]
+pub(crate) struct Panicked {
+    pub(crate) message: String,
+    pub(crate) backtrace: Option<Backtrace>,
+}
+
+thread_local! {
+    static CATCHING: Cell<bool> = const { Cell::new(false) };
+    static BACKTRACE: RefCell<Option<Backtrace>> = const { RefCell::new(None) };
+}
+
+/// A future whose panics are caught.
+pub(crate) struct Catch<F>(Pin<Box<F>>);
+
+impl<F: Future> Catch<F> {
+    pub(crate) fn new(future: F) -> Self {
+        note_backtraces();
+        Self(Box::pin(future))
+    }
+}
+
+impl<F: Future> Future for Catch<F> {
+    type Output = Result<F::Output, Panicked>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let outer = CATCHING.replace(true);
+        let polled = panic::catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx)));
+        CATCHING.set(outer);
+        match polled {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(payload) => Poll::Ready(Err(Panicked {
+                message: message(payload.as_ref()),
+                backtrace: BACKTRACE.take().filter(|trace| trace.status() == BacktraceStatus::Captured),
+            })),
+        }
+    }
+}
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a panic whose payload is no text".to_owned()
+    }
+}
+
+/// A panic's backtrace exists only while the panic hook runs. Ours notes it for panics inside a
+/// [`Catch`] (as `RUST_BACKTRACE` asks), and calls the hook that was there before in any case.
+fn note_backtraces() {
+    static ONCE: Once = Once::new();
+    // The hook cannot be changed from a thread that is unwinding.
+    if thread::panicking() {
+        return;
+    }
+    ONCE.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if CATCHING.get() {
+                BACKTRACE.set(Some(Backtrace::capture()));
+            }
+            previous(info);
+        }));
+    });
+}

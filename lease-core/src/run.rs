@@ -1,0 +1,163 @@
+//! Work under a lease, supervised until it has really ended.
+
+use std::backtrace::Backtrace;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::error::Error;
+use crate::panicked::{Catch, Panicked};
+use crate::{ErrorKind, Lease, LossReason, Tenure};
+
+/// What ended a run other than success.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunError<T, E> {
+    /// The work failed with its own error; the lease was held to the end.
+    Work(E),
+    /// The work panicked; the lease was held to the end.
+    Panicked {
+        /// The panic's message.
+        message: String,
+        /// Where, if `RUST_BACKTRACE` asks for it and no later panic hook hides it.
+        backtrace: Option<Backtrace>,
+    },
+    /// The lease was lost before the work had ended, even if the work then succeeded.
+    Lost {
+        /// Why.
+        reason: LossReason,
+        /// What the work returned all the same; `None` when it was not begun, was aborted or panicked.
+        output: Option<Result<T, E>>,
+    },
+    /// The lease could not be claimed; no work was begun.
+    Store(Error),
+}
+
+impl<T, E: fmt::Display> fmt::Display for RunError<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Work(error) => error.fmt(f),
+            Self::Panicked { message, .. } => write!(f, "the work panicked: {message}"),
+            Self::Lost { reason, output } => {
+                let work = match output {
+                    None => "the work was cut short or not begun",
+                    Some(Ok(_)) => "the work ended all the same",
+                    Some(Err(_)) => "the work failed then",
+                };
+                write!(f, "the lease was lost: {reason}; {work}")
+            }
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<T: fmt::Debug, E: std::error::Error + 'static> std::error::Error for RunError<T, E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Work(error) => error.source(),
+            Self::Store(error) => error.source(),
+            Self::Panicked { .. } | Self::Lost { .. } => None,
+        }
+    }
+}
+
+/// How the work's own future ended; `None` when it was aborted or its runtime shut down.
+type Ended<T, E> = Option<Result<Result<T, E>, Panicked>>;
+
+impl Lease {
+    /// Runs work under the lease, then gives the name back.
+    ///
+    /// The work is a task of its own on the caller's runtime, with its [`Tenure`] as argument and as
+    /// [`Tenure::current`]. A supervisor keeps the lease until the work has *ended*: its future has
+    /// returned and every clone of its tenure is gone, so blocking children that carry a clone count.
+    ///
+    /// - **Shutdown or step-down:** the work learns of it by [`Tenure::stopping`] and is waited for,
+    ///   without a bound; renewals go on.
+    /// - **Loss:** the work learns of it by [`Tenure::lost`] and has the grace to end. When nine tenths
+    ///   of the grace have passed its future is aborted (it ends at its next await). What still runs
+    ///   at the end of the grace calls the failing hook, which by default aborts the process. With the
+    ///   hook replaced, this still does not return while the work runs.
+    /// - **Dropping this future** asks the work to stop, aborts it, keeps renewing until it has ended,
+    ///   then gives the name back, all in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`]: the work's own error, its panic, or the loss. When the name could not be given
+    /// back within an attempt, that is no error: it is tried until the row has expired.
+    pub async fn run<F, Fut, T, E>(self, work: F) -> Result<T, RunError<T, E>>
+    where
+        F: FnOnce(Tenure) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let Ok(runtime) = Handle::try_current() else {
+            return Err(RunError::Store(Error::own(
+                ErrorKind::Runtime,
+                format!("cannot run work under lease {:?}: not inside a tokio runtime", self.name()),
+            )));
+        };
+        let guard = match self.state().begin_work() {
+            Ok(guard) => guard,
+            Err(reason) => return Err(RunError::Lost { reason, output: None }),
+        };
+        let tenure = self.tenure();
+        let scope = tenure.clone();
+        let work = runtime.spawn(scope.scope(Catch::new(async move {
+            let _guard = guard;
+            work(tenure).await
+        })));
+        self.state().work_can_be_aborted_by(work.abort_handle());
+
+        let (wanted, unwanted) = oneshot::channel::<()>();
+        let (done, outcome) = oneshot::channel();
+        runtime.spawn(async move {
+            let outcome = supervise(&self, work, unwanted).await;
+            drop(self.release().await);
+            drop(done.send(outcome));
+        });
+        let outcome = outcome.await;
+        drop(wanted);
+        outcome.unwrap_or(Err(RunError::Lost { reason: LossReason::Released, output: None }))
+    }
+}
+
+async fn supervise<T, E>(
+    lease: &Lease,
+    mut work: JoinHandle<Result<Result<T, E>, Panicked>>,
+    unwanted: oneshot::Receiver<()>,
+) -> Result<T, RunError<T, E>> {
+    let state = Arc::clone(lease.state());
+    let ended: Ended<T, E> = tokio::select! {
+        ended = &mut work => ended.ok(),
+        // The run future was dropped.
+        _ = unwanted => {
+            state.ask_stop();
+            work.abort();
+            work.await.ok()
+        }
+    };
+    // What the work left running under a clone of its tenure is told to end, and waited for.
+    state.ask_stop();
+    state.work_gone().await;
+
+    let held = state.held();
+    match (held, ended) {
+        (Ok(()), Some(Ok(output))) => output.map_err(RunError::Work),
+        (Ok(()), Some(Err(Panicked { message, backtrace }))) => {
+            Err(RunError::Panicked { message, backtrace })
+        }
+        // Aborted because nobody wants the outcome any more; nobody will see this either.
+        (Ok(()), None) => Err(RunError::Lost { reason: LossReason::Released, output: None }),
+        (Err(reason), Some(Ok(output))) => Err(RunError::Lost { reason, output: Some(output) }),
+        (Err(reason), Some(Err(panicked))) => {
+            tracing::error!(lease = %state.name, message = panicked.message, "the work panicked after the loss");
+            Err(RunError::Lost { reason, output: None })
+        }
+        (Err(reason), None) => Err(RunError::Lost { reason, output: None }),
+    }
+}

@@ -1,0 +1,423 @@
+//! What a lease, its tenures, the driver and the watchdog share.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+
+use crate::clock::{Alarm, Clock, Moment};
+use crate::{ErrorKind, Holder, LeaseName, StoreError, Term, Timings};
+
+/// Why a lease is no longer held.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// The database said so: it expired there, was cleared, or somebody else holds the name.
+    Refused,
+    /// No renewal succeeded in time.
+    Deadline {
+        /// Why the last renewal failed; `None` when none was answered at all, or none was sent
+        /// because the process or its runtime stood still.
+        last_error: Option<Arc<StoreError>>,
+    },
+    /// This process gave it back.
+    Released,
+    /// The database behind the store was replaced by another one, which does not know the lease.
+    Replaced(Arc<StoreError>),
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused => f.write_str("the database says it is no longer held"),
+            Self::Deadline { last_error: None } => f.write_str("no renewal was answered before the deadline"),
+            Self::Deadline { last_error: Some(error) } => {
+                write!(f, "no renewal succeeded before the deadline; the last failed with: {error}")
+            }
+            Self::Released => f.write_str("it was released"),
+            Self::Replaced(error) => write!(f, "the database was replaced: {error}"),
+        }
+    }
+}
+
+/// Work that ran on after its lease was lost and the grace had ended: what the failing hook is told.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Stuck {
+    /// The lease.
+    pub name: LeaseName,
+    /// The term under which the work began.
+    pub term: Term,
+    /// Why the lease was lost.
+    pub reason: LossReason,
+    /// How long ago, by the local clock.
+    pub lost_for: Duration,
+}
+
+/// Called from a thread of its own when work is [`Stuck`].
+pub(crate) type StuckHook = Arc<dyn Fn(&Stuck) + Send + Sync>;
+
+/// What all leases of one [`Leases`](crate::Leases) have in common.
+pub(crate) struct Setup {
+    pub(crate) timings: Timings,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) on_stuck: StuckHook,
+    /// The place, for messages.
+    pub(crate) database: String,
+}
+
+/// One lease of this process, from the grant to the end of the process's interest in it.
+pub(crate) struct LeaseState {
+    pub(crate) id: u64,
+    pub(crate) name: LeaseName,
+    pub(crate) holder: Holder,
+    pub(crate) term: Term,
+    pub(crate) setup: Arc<Setup>,
+    /// Nanoseconds on the clock at which the last successful attempt started.
+    good: AtomicU64,
+    /// Nanoseconds on the clock at which the last attempt started: no statement of ours that moves the expiry is younger.
+    sent: AtomicU64,
+    lost: AtomicBool,
+    status: watch::Sender<Status>,
+    last_error: Mutex<Option<Arc<StoreError>>>,
+    /// The `Lease` handle is gone (or was released); renewals have ended.
+    ended: AtomicBool,
+    tenures: AtomicUsize,
+    /// Notified when the work or the last tenure has gone.
+    idle: Notify,
+    work: Mutex<Work>,
+    deadline_alarm: Mutex<Option<Alarm>>,
+    grace_alarms: Mutex<Option<(Alarm, Alarm)>>,
+}
+
+/// The part that others wait for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Status {
+    pub(crate) lost: Option<LossReason>,
+    /// A step-down was asked, or the future that wanted the work was dropped.
+    pub(crate) stopping: bool,
+    pub(crate) settled: Settled,
+}
+
+/// What became of the row after the lease had ended here.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Settled {
+    /// Nothing has been done yet.
+    #[default]
+    No,
+    /// The first attempt to give the name back failed; more follow until the row has expired.
+    Failed(Arc<StoreError>),
+    /// The name is not ours any more: given back, or expired, or taken.
+    Done,
+}
+
+/// The work that `run` supervises.
+#[derive(Default)]
+struct Work {
+    /// Some work was begun under this lease: from then on a loss is followed by the grace.
+    supervised: bool,
+    /// Its future has neither returned nor been dropped.
+    running: bool,
+    abort: Option<AbortHandle>,
+}
+
+impl LeaseState {
+    pub(crate) fn new(
+        id: u64,
+        (name, holder, term): (LeaseName, Holder, Term),
+        setup: Arc<Setup>,
+        claim_started: Moment,
+    ) -> Arc<Self> {
+        let state = Arc::new(Self {
+            id,
+            name,
+            holder,
+            term,
+            setup,
+            good: AtomicU64::new(nanos(claim_started)),
+            sent: AtomicU64::new(nanos(claim_started)),
+            lost: AtomicBool::new(false),
+            status: watch::Sender::new(Status::default()),
+            last_error: Mutex::new(None),
+            ended: AtomicBool::new(false),
+            tenures: AtomicUsize::new(0),
+            idle: Notify::new(),
+            work: Mutex::default(),
+            deadline_alarm: Mutex::new(None),
+            grace_alarms: Mutex::new(None),
+        });
+        state.watch_deadline();
+        state
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.setup.clock.now()
+    }
+
+    /// The moment at which the lease is lost unless a renewal succeeds.
+    pub(crate) fn deadline(&self) -> Moment {
+        moment(self.good.load(Ordering::Acquire)) + self.setup.timings.deadline()
+    }
+
+    /// Reads the clock: begun after the deadline it is never true.
+    pub(crate) fn check(&self) -> bool {
+        !self.lost.load(Ordering::Acquire) && self.now() < self.deadline()
+    }
+
+    /// A renewal attempt begins.
+    pub(crate) fn sent(&self, started: Moment) {
+        self.sent.fetch_max(nanos(started), Ordering::AcqRel);
+    }
+
+    /// The attempt begun at `started` succeeded. An answer after the deadline changes nothing: the
+    /// lease is lost by then whether or not anybody has noticed.
+    pub(crate) fn renewed(self: &Arc<Self>, started: Moment) {
+        let deadline = self.deadline();
+        if self.held().is_err() {
+            return;
+        }
+        self.good.fetch_max(nanos(started), Ordering::AcqRel);
+        *lock(&self.last_error) = None;
+        // Somebody may have seen the deadline pass while we were between the two lines above.
+        if self.now() >= deadline {
+            self.lose_by_deadline();
+        }
+    }
+
+    /// An attempt failed. A replaced database is a loss at once: what it said of the lease is void.
+    pub(crate) fn renewal_failed(self: &Arc<Self>, error: &Arc<StoreError>) {
+        tracing::warn!(lease = %self.name, term = %self.term, %error, "renewal failed");
+        *lock(&self.last_error) = Some(Arc::clone(error));
+        if error.kind() == ErrorKind::Replaced {
+            self.lose(&LossReason::Replaced(Arc::clone(error)));
+        }
+    }
+
+    /// Until when the row can still carry our token unexpired, by the local clock: the last
+    /// statement that may have moved the expiry, its bound, and a ttl.
+    pub(crate) fn row_expired_by(&self) -> Moment {
+        let timings = &self.setup.timings;
+        moment(self.sent.load(Ordering::Acquire)) + timings.attempt() + timings.ttl() + timings.margin()
+    }
+
+    /// Whether the lease is held, else why not. Marks the loss when it is the first to see the deadline passed.
+    pub(crate) fn held(self: &Arc<Self>) -> Result<(), LossReason> {
+        if !self.lost.load(Ordering::Acquire) && self.now() >= self.deadline() {
+            self.lose_by_deadline();
+        }
+        self.reason().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn reason(&self) -> Option<LossReason> {
+        self.status.borrow().lost.clone()
+    }
+
+    pub(crate) fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    pub(crate) fn ask_stop(&self) {
+        self.status.send_if_modified(|status| !std::mem::replace(&mut status.stopping, true));
+    }
+
+    pub(crate) fn settled(&self, settled: Settled) {
+        self.status.send_modify(|status| status.settled = settled);
+    }
+
+    /// Marks the loss. Only the first call counts; the grace counts from now, or from the deadline
+    /// if that has passed unnoticed.
+    pub(crate) fn lose(self: &Arc<Self>, reason: &LossReason) {
+        let at = self.now().min(self.deadline());
+        let first = self.status.send_if_modified(|status| {
+            let first = status.lost.is_none();
+            if first {
+                self.lost.store(true, Ordering::Release);
+                status.lost = Some(reason.clone());
+            }
+            first
+        });
+        if !first {
+            return;
+        }
+        if matches!(reason, LossReason::Released) {
+            tracing::debug!(lease = %self.name, term = %self.term, "given up");
+        } else {
+            tracing::error!(lease = %self.name, term = %self.term, %reason, "lost");
+        }
+        drop(lock(&self.deadline_alarm).take());
+        let supervised = lock(&self.work).supervised;
+        if supervised && self.work_may_run() {
+            self.start_grace(at);
+        }
+    }
+
+    fn lose_by_deadline(self: &Arc<Self>) {
+        let last_error = lock(&self.last_error).clone();
+        self.lose(&LossReason::Deadline { last_error });
+    }
+
+    /// Sets the alarm that marks the loss. It rings once per deadline, not per renewal: a lease
+    /// renewed meanwhile is given the alarm of its new deadline.
+    fn watch_deadline(self: &Arc<Self>) {
+        let weak = Arc::downgrade(self);
+        let ring = move || {
+            let Some(state) = weak.upgrade() else { return };
+            if state.held().is_ok() {
+                state.watch_deadline();
+            }
+        };
+        let alarm = self.setup.clock.alarm(self.deadline(), Box::new(ring));
+        let earlier = lock(&self.deadline_alarm).replace(alarm);
+        drop(earlier);
+    }
+
+    /// Begins supervised work, unless the lease is lost already. The guard belongs into the work's future.
+    pub(crate) fn begin_work(self: &Arc<Self>) -> Result<WorkGuard, LossReason> {
+        let mut work = lock(&self.work);
+        // Under the lock that `lose` takes after marking: either we see the mark, or it sees the work.
+        self.held_unlocked()?;
+        work.supervised = true;
+        work.running = true;
+        Ok(WorkGuard(Arc::clone(self)))
+    }
+
+    /// [`held`](Self::held) for a caller that holds the lock of `work`, which `lose` would take.
+    fn held_unlocked(&self) -> Result<(), LossReason> {
+        match self.reason() {
+            Some(reason) => Err(reason),
+            None if self.check() => Ok(()),
+            None => Err(LossReason::Deadline { last_error: lock(&self.last_error).clone() }),
+        }
+    }
+
+    pub(crate) fn work_can_be_aborted_by(&self, abort: AbortHandle) {
+        lock(&self.work).abort = Some(abort);
+    }
+
+    pub(crate) fn is_supervised(&self) -> bool {
+        lock(&self.work).supervised
+    }
+
+    fn work_may_run(&self) -> bool {
+        lock(&self.work).running || self.tenures.load(Ordering::SeqCst) > 0
+    }
+
+    /// Waits until the work's future and every tenure have gone.
+    pub(crate) async fn work_gone(&self) {
+        loop {
+            let notified = self.idle.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            if !self.work_may_run() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// After a loss: an abort when nine tenths of the grace have passed, the failing hook at its end.
+    fn start_grace(self: &Arc<Self>, lost_at: Moment) {
+        let grace = self.setup.timings.grace();
+        let clock = &self.setup.clock;
+        let abort = Arc::downgrade(self);
+        let abort = clock.alarm(
+            lost_at + grace / 10 * 9,
+            Box::new(move || {
+                if let Some(abort) = abort.upgrade().and_then(|state| lock(&state.work).abort.clone()) {
+                    abort.abort();
+                }
+            }),
+        );
+        let fail = Arc::downgrade(self);
+        let fail = clock.alarm(
+            lost_at + grace,
+            Box::new(move || {
+                if let Some(state) = fail.upgrade().filter(|state| state.work_may_run()) {
+                    state.fail(lost_at);
+                }
+            }),
+        );
+        *lock(&self.grace_alarms) = Some((abort, fail));
+    }
+
+    fn fail(&self, lost_at: Moment) {
+        let stuck = Stuck {
+            name: self.name.clone(),
+            term: self.term,
+            reason: self.reason().unwrap_or(LossReason::Refused),
+            lost_for: self.now().since(lost_at),
+        };
+        tracing::error!(lease = %stuck.name, term = %stuck.term, reason = %stuck.reason, "stuck: work runs on after the grace");
+        let hook = Arc::clone(&self.setup.on_stuck);
+        // A hook that blocks must not hold up the alarms of other leases.
+        let (called, told) = (Arc::clone(&hook), stuck.clone());
+        let thread = thread::Builder::new().name("lease-stuck".to_owned()).spawn(move || called(&told));
+        if thread.is_err() {
+            hook(&stuck);
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Whether nothing of ours can act under the lease any more, so that the name may be given back.
+    pub(crate) fn can_settle(&self) -> bool {
+        self.is_ended() && !self.work_may_run()
+    }
+
+    pub(crate) fn tenure_begins(&self) {
+        self.tenures.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Answers whether that made the name free to be given back. With [`end`](Self::end) before
+    /// [`can_settle`](Self::can_settle) in the other thread, at least one of the two sees it.
+    pub(crate) fn tenure_ends(&self) -> bool {
+        let last = self.tenures.fetch_sub(1, Ordering::SeqCst) == 1;
+        if last {
+            self.idle.notify_waiters();
+        }
+        last && self.can_settle()
+    }
+}
+
+impl fmt::Debug for LeaseState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseState")
+            .field("name", &self.name)
+            .field("term", &self.term)
+            .field("lost", &self.reason())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Lives inside the work's future: gone when that has returned, panicked or been dropped.
+pub(crate) struct WorkGuard(Arc<LeaseState>);
+
+impl Drop for WorkGuard {
+    fn drop(&mut self) {
+        lock(&self.0.work).running = false;
+        self.0.idle.notify_waiters();
+    }
+}
+
+/// Locks what no panic can leave half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn nanos(moment: Moment) -> u64 {
+    u64::try_from(moment.since_zero().as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn moment(nanos: u64) -> Moment {
+    Moment::new(Duration::from_nanos(nanos))
+}
