@@ -1,4 +1,4 @@
-//! lease-core
+#![doc = include_str!("../README.md")]
 
 mod claim;
 mod client;
