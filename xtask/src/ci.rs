@@ -1,0 +1,97 @@
+//! `cargo xtask ci`: what a change must pass.
+
+use std::path::Path;
+use std::time::Instant;
+
+use crate::step::{Failure, Step, Tool, announce, require, say};
+use crate::{test, tidy};
+
+const TOOLS: &[Tool] = &[
+    Tool {
+        program: "cargo",
+        probe: &["fmt", "--version"],
+        way_out: "run `rustup component add rustfmt`, or `apt-get install rustfmt` with Debian's Rust",
+    },
+    Tool {
+        program: "cargo",
+        probe: &["clippy", "--version"],
+        way_out: "run `rustup component add clippy`, or `apt-get install rust-clippy` with Debian's Rust",
+    },
+];
+
+/// Runs every check, also after one that failed, and the tests last, if all checks passed.
+pub(crate) fn run(root: &Path, no_test: bool) -> Result<(), Failure> {
+    require(TOOLS)?;
+    let since = Instant::now();
+    let mut outcomes: Vec<(&str, Result<(), Failure>)> =
+        checks().iter().map(|step| (step.name, step.run(root, since))).collect();
+    announce(since, "tidy: the rules of the house");
+    outcomes.push(("tidy", tidy::run(root)));
+
+    for failure in outcomes.iter().filter_map(|(_, outcome)| outcome.as_ref().err()) {
+        say(&failure.message);
+    }
+    let outcomes: Vec<(&str, bool)> =
+        outcomes.iter().map(|(name, outcome)| (*name, outcome.is_ok())).collect();
+    let summary = summary(&outcomes);
+    if outcomes.iter().any(|(_, passed)| !passed) {
+        let untested = if no_test { "" } else { "; the tests were not run" };
+        return Err(Failure::new(format!("{summary}{untested}")));
+    }
+    announce(since, &summary);
+    if no_test { Ok(()) } else { test::run(root, &[], &[]) }
+}
+
+fn checks() -> Vec<Step> {
+    let clippy = ["clippy", "--locked", "--workspace", "--all-targets"];
+    let deny = ["--", "-D", "warnings"];
+    let doc = ["doc", "--locked", "--workspace", "--all-features", "--no-deps"];
+    let mut checks = vec![
+        Step::new("format", &["fmt", "--all", "--check"]),
+        Step::new("clippy", &[&clippy[..], &deny].concat()),
+        // Only crates whose features differ are looked at again.
+        Step::new("clippy with all features", &[&clippy[..], &["--all-features"], &deny].concat()),
+        Step::new("docs", &doc),
+        // Apart from the public docs: a public page that links to a private item is only found there.
+        Step::new("docs of private items", &[&doc[..], &["--document-private-items"]].concat()),
+    ];
+    for step in &mut checks {
+        if step.name.starts_with("docs") {
+            step.environment = &[("RUSTDOCFLAGS", "-D warnings")];
+        }
+    }
+    checks
+}
+
+/// One line: what failed first, then what passed.
+fn summary(outcomes: &[(&str, bool)]) -> String {
+    let names = |wanted: bool| -> Vec<&str> {
+        outcomes.iter().filter(|(_, passed)| *passed == wanted).map(|(name, _)| *name).collect()
+    };
+    let parts = [("failed", names(false)), ("passed", names(true))];
+    let parts = parts.iter().filter(|(_, names)| !names.is_empty());
+    let parts: Vec<String> = parts.map(|(word, names)| format!("{word}: {}", names.join(", "))).collect();
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_says_first_what_failed() {
+        assert_eq!(
+            summary(&[("format", true), ("clippy", false), ("docs", true), ("tidy", false)]),
+            "failed: clippy, tidy; passed: format, docs"
+        );
+        assert_eq!(summary(&[("format", true), ("tidy", true)]), "passed: format, tidy");
+    }
+
+    #[test]
+    fn warnings_are_errors_to_clippy_and_to_the_docs() {
+        for step in checks() {
+            let shown = step.to_string();
+            assert!(shown.contains("-D warnings") || step.name == "format", "{shown}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The chores as people run them, on a planted workspace.
+#![cfg(unix)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A workspace in which tidy finds nothing.
+const CLEAN: &[(&str, &str)] = &[
+    (
+        "Cargo.toml",
+        "[workspace]\nresolver = \"3\"\nmembers = [\"lease-core\", \"lease-sqlite\"]\n\n[workspace.package]\nversion = \"0.1.0\"\n\
+         edition = \"2024\"\nrust-version = \"1.95\"\nlicense = \"MIT\"\n",
+    ),
+    ("README.md", "# lease\n\nNeeds Rust 1.95 or later. See [the core](lease-core/README.md#the-core).\n"),
+    ("lease-core/Cargo.toml", "[package]\nname = \"lease-core\"\nMANIFEST"),
+    ("lease-core/README.md", "# The core\n\nThe protocol.\n"),
+    ("lease-core/src/lib.rs", "pub mod renewal;\n"),
+    ("lease-core/src/renewal.rs", "//! A machine.\n"),
+    ("lease-sqlite/Cargo.toml", "[package]\nname = \"lease-sqlite\"\nMANIFEST"),
+    ("lease-sqlite/README.md", "# lease-sqlite\n\nThe dialect.\n"),
+    ("lease-sqlite/src/lib.rs", "//! The dialect.\n"),
+    ("lease-sqlite/src/sql.rs", "pub(crate) const CLAIM: &str = \"UPDATE leases SET term = 1\";\n"),
+    ("lease-sqlite/src/schema.sql", "CREATE TABLE leases (name TEXT PRIMARY KEY);\n"),
+    ("lease-sqlite/src/connection.rs", "//! Connections.\n"),
+    ("lease-sqlite/src/error.rs", "//! Errors.\n"),
+    ("lease-sqlite/src/store.rs", "//! The store.\n"),
+    ("lease-sqlite/tests/conformance.rs", "//! The suite.\n"),
+    ("lease-sqlite/tests/faults.rs", "//! The faults.\n"),
+    ("lease-sqlite/examples/nightly.rs", "fn main() {}\n"),
+];
+
+const MANIFEST: &str = "description = \"d\"\nreadme = \"README.md\"\nversion.workspace = true\nedition.workspace = true\n\
+                        rust-version.workspace = true\nlicense.workspace = true\n";
+
+fn write(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text.replace("MANIFEST", MANIFEST)).unwrap();
+}
+
+/// The clean workspace with one file more, or one file other than before.
+fn planted(change: Option<(&str, &str)>) -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, text) in CLEAN.iter().copied().chain(change) {
+        write(root.path(), path, text);
+    }
+    let run = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).current_dir(root.path()).output().unwrap();
+        assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+    };
+    run(env!("CARGO"), &["generate-lockfile", "--offline"]);
+    run("git", &["init", "--quiet"]);
+    run("git", &["add", "--all"]);
+    root
+}
+
+fn xtask(root: &Path, arguments: &[&str], cargo: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(arguments)
+        .env("CARGO_MANIFEST_DIR", root.join("xtask"))
+        .env("CARGO", cargo)
+        .output()
+        .unwrap()
+}
+
+fn tidy(root: &Path) -> Output {
+    xtask(root, &["tidy"], Path::new(env!("CARGO")))
+}
+
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn tidy_finds_nothing_in_a_clean_workspace() {
+    let root = planted(None);
+    let output = tidy(root.path());
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(text(&output.stdout), "");
+    assert_eq!(text(&output.stderr), "xtask: tidy: 15 checks, no findings\n");
+}
+
+#[test]
+fn tidy_finds_what_is_planted_against_each_rule() {
+    let place = ["", "home", "me"].join("/");
+    let host = format!("see {}.io/x\n", "crates");
+    let driver = "[package]\nname = \"lease-core\"\nMANIFEST[dependencies]\nlease-sqlite = { path = \"../lease-sqlite\" }\n";
+    let mut other_manifest = "[package]\nname = \"lease-sqlite\"\nMANIFEST".replace("MANIFEST", MANIFEST);
+    other_manifest = other_manifest.replace("description = \"d\"\n", "");
+    let path_line = format!("cd {place}/x\n");
+    let long = "\n".repeat(601);
+    let planted_findings = [
+        ("lease-core/src/renewal.rs", "use tokio::time;\n", "lease-core/src/renewal.rs:1: `tokio`"),
+        ("lease-core/src/lease.rs", "\nfn a() { tokio::spawn(b) }\n", "lease-core/src/lease.rs:2: `spawn`"),
+        ("lease-core/src/a.rs", "const A: &str = \"SELECT 1 FROM a\";\n", "lease-core/src/a.rs:1: `SELECT 1"),
+        ("lease-core/Cargo.toml", driver, "lease-core/Cargo.toml:1: lease-core is built from lease-sqlite,"),
+        ("README.md", "# lease\n\nRust 1.80 or later\n", "README.md:3: says Rust 1.80,"),
+        (
+            "lease-sqlite/Cargo.toml",
+            &other_manifest,
+            "lease-sqlite/Cargo.toml:1: [package] has no `description`",
+        ),
+        ("lease-sqlite/README.md", "# title\n", "lease-sqlite/README.md:1: missing or a mere title"),
+        ("lease-sqlite/src/sql.rs", "fn own() {}\n", "lease-sqlite/src/sql.rs:1: no statement"),
+        ("lease-core/src/a.rs", "fn a() { todo!() }\n", "lease-core/src/a.rs:1: `todo!`"),
+        ("run.sh", &path_line, "run.sh:1: `/"),
+        ("a.txt", &host, "a.txt:1: names the registry host"),
+        ("a.md", "[b](gone.md)\n", "a.md:1: `gone.md`: no tracked file"),
+        ("lease-core/src/a.rs", &long, "lease-core/src/a.rs:600: 601 lines"),
+        ("a.txt", "a \n", "a.txt:1: white space"),
+    ];
+    for (path, violation, expected) in planted_findings {
+        let root = planted(Some((path, violation)));
+        let output = tidy(root.path());
+        let findings: Vec<&str> = text(&output.stdout).lines().collect();
+        assert_eq!(output.status.code(), Some(1), "{path}: {output:?}");
+        assert_eq!(findings.len(), 1, "{path}: {findings:?}");
+        assert!(findings[0].starts_with(expected), "{findings:?}");
+        assert_eq!(text(&output.stderr), "xtask: tidy: 15 checks, findings: 1\n");
+    }
+}
+
+#[test]
+fn a_file_that_a_backend_lacks_is_found() {
+    let root = planted(None);
+    fs::remove_file(root.path().join("lease-sqlite/tests/faults.rs")).unwrap();
+    let output = tidy(root.path());
+    assert!(text(&output.stdout).starts_with("lease-sqlite/tests/faults.rs:1: missing;"), "{output:?}");
+}
+
+#[test]
+fn tidy_says_why_it_cannot_look() {
+    let root = tempfile::tempdir().unwrap();
+    let output = tidy(root.path());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("not a git repository"), "{output:?}");
+}
+
+/// A cargo that writes down what it was asked and fails, with code 3, what contains `fails`.
+struct FakeCargo {
+    root: TempDir,
+}
+
+impl FakeCargo {
+    fn that_fails(fails: &str) -> Self {
+        let root = planted(None);
+        let script = format!(
+            "#!/bin/sh\necho \"$*\" >> \"$(dirname \"$0\")/asked\"\ncase \"$*\" in *'{fails}'*) exit 3;; esac\n"
+        );
+        let path = root.path().join("cargo");
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { root }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        xtask(self.root.path(), arguments, &self.root.path().join("cargo"))
+    }
+
+    fn asked(&self) -> Vec<String> {
+        let asked = fs::read_to_string(self.root.path().join("asked")).unwrap_or_default();
+        asked.lines().filter(|line| !line.contains("--version")).map(ToOwned::to_owned).collect()
+    }
+}
+
+#[test]
+fn the_tests_end_with_the_first_step_that_fails_and_its_exit_code() {
+    let cargo = FakeCargo::that_fails("--doc");
+    let output = cargo.run(&["test", "renewal", "--", "--nocapture"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(cargo.asked(), ["test --locked --workspace --doc renewal -- --nocapture"]);
+    assert!(text(&output.stderr).contains("documentation tests failed after"), "{output:?}");
+}
+
+#[test]
+fn the_arguments_of_the_test_programs_alone_reach_them() {
+    let cargo = FakeCargo::that_fails("nothing");
+    let output = cargo.run(&["test", "--", "--nocapture"]);
+    assert!(output.status.success(), "{output:?}");
+    let asked = cargo.asked();
+    assert_eq!(asked[1], "test --locked --workspace --lib --bins --tests --examples -- --nocapture");
+}
+
+#[test]
+fn ci_runs_every_check_and_no_test_when_one_fails() {
+    let cargo = FakeCargo::that_fails("clippy --locked");
+    let output = cargo.run(&["ci"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let asked = cargo.asked();
+    let commands: Vec<&str> = asked.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(commands, ["fmt", "clippy", "clippy", "doc", "doc", "tree"]);
+    let summary = "xtask: failed: clippy, clippy with all features; passed: format, docs, docs of private items, \
+                   tidy; the tests were not run\n";
+    assert!(text(&output.stderr).ends_with(summary), "{output:?}");
+}
+
+#[test]
+fn ci_ends_with_the_tests_unless_told_otherwise() {
+    let cargo = FakeCargo::that_fails("nothing");
+    assert!(cargo.run(&["ci", "--no-test"]).status.success());
+    let checks = cargo.asked();
+    assert!(!checks.iter().any(|line| line.starts_with("test")), "{checks:?}");
+    assert!(cargo.run(&["ci"]).status.success());
+    let last = "test --locked --workspace --lib --bins --tests --examples";
+    assert_eq!(cargo.asked().last().map(String::as_str), Some(last));
+}
+
+#[test]
+fn ci_says_which_component_is_missing_before_it_begins() {
+    let cargo = FakeCargo::that_fails("fmt --version");
+    let output = cargo.run(&["ci"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("rustup component add rustfmt"), "{output:?}");
+    assert_eq!(cargo.asked(), [""; 0]);
+}
