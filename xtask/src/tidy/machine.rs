@@ -1,7 +1,7 @@
 //! Nothing tracked knows the machine it was written on.
 
 use super::rust::Rust;
-use super::tree::{File, Finding, Tree};
+use super::tree::{Finding, Tree};
 
 /// The folder that a test may name: not what a user meets, and every Unix has it.
 const TEMPORARY: &str = "tmp";
@@ -12,10 +12,12 @@ pub(crate) fn no_path_of_a_machine(tree: &Tree) -> Vec<Finding> {
     let folders = ["home", "root", "work", TEMPORARY].map(|folder| format!("/{folder}/"));
     let mut findings = Vec::new();
     for file in &tree.files {
-        let tested = TestLines::of(file);
+        let whole_file = file.path.contains("/tests/") || file.path.ends_with("/tests.rs");
+        let test_lines = if file.is("rs") { Rust::read(&file.text).test_lines() } else { Vec::new() };
         for (index, line) in file.text.lines().enumerate() {
             for folder in &folders {
-                let excused = folder.contains(TEMPORARY) && tested.contain(index);
+                let in_test = whole_file || test_lines.iter().any(|lines| lines.contains(&(index + 1)));
+                let excused = in_test && folder.contains(TEMPORARY);
                 if !excused && is_path(line, folder) {
                     let problem = format!(
                         "`{folder}` is a place on one machine; use a relative path, a temporary folder asked \
@@ -35,36 +37,6 @@ fn is_path(line: &str, folder: &str) -> bool {
         let before = line[..at].chars().next_back();
         !before.is_some_and(|c| c.is_alphanumeric() || "._-~)}>]*".contains(c))
     })
-}
-
-/// The lines of a file that only tests compile.
-enum TestLines {
-    All,
-    /// Blank lines count as well, which hold no path.
-    Blank(Vec<bool>),
-}
-
-impl TestLines {
-    fn of(file: &File) -> Self {
-        if file.path.contains("/tests/") || file.path.ends_with("/tests.rs") {
-            return Self::All;
-        }
-        if !file.is("rs") {
-            return Self::Blank(Vec::new());
-        }
-        let rust = Rust::read(&file.text);
-        let production = rust.production();
-        // Code that is gone without the tests.
-        let only_tests = rust.code.lines().zip(production.lines());
-        Self::Blank(only_tests.map(|(all, left)| left.trim() != all.trim()).collect())
-    }
-
-    fn contain(&self, index: usize) -> bool {
-        match self {
-            Self::All => true,
-            Self::Blank(lines) => lines.get(index).copied().unwrap_or(false),
-        }
-    }
 }
 
 /// No file names the host of a package registry: whoever builds reaches theirs by their own settings.
@@ -129,7 +101,7 @@ mod tests {
     fn a_test_may_name_the_temporary_folder_and_no_other() {
         for (name, findings) in [("tmp", 0), ("home", 1)] {
             let module = format!(
-                "fn a() {{}}\n#[cfg(test)]\nmod tests {{\n    fn b() {{ c(\"{}x\") }}\n}}\n",
+                "fn a() {{}}\n#[cfg(test)]\nmod tests {{\n    fn b() {{\n c(\n\"{}x\"\n) }}\n}}\n",
                 folder(name)
             );
             let whole = format!("fn b() {{ c(\"{}x\") }}\n", folder(name));

@@ -3,6 +3,8 @@
 //! A rule about code must not stumble over a comment that explains it, nor over a message that
 //! names what it forbids. A small lexer is enough for that, and no grammar is needed.
 
+use std::ops::RangeInclusive;
+
 /// A Rust source. The lines of its parts are those of the file.
 pub(crate) struct Rust {
     /// Comments, string and character literals are blank.
@@ -62,16 +64,23 @@ impl Rust {
         parts
     }
 
-    /// The code without items that are only compiled for tests.
+    /// The code without the items that only tests compile.
     pub(crate) fn production(&self) -> String {
-        let mut production = self.code.clone();
-        while let Some(start) = production.find("#[cfg(test)]").or_else(|| production.find("#[cfg(all(test"))
-        {
-            let end = start + item_length(&production[start..]);
-            let blanked = blank(&production[start..end]);
-            production.replace_range(start..end, &blanked);
-        }
-        production
+        let tests = self.test_lines();
+        let is_test = |index: usize| tests.iter().any(|lines| lines.contains(&(index + 1)));
+        let lines = self.code.lines().enumerate();
+        let lines: Vec<&str> = lines.map(|(index, line)| if is_test(index) { "" } else { line }).collect();
+        lines.join("\n")
+    }
+
+    /// The lines, from 1, of the items that only tests compile.
+    pub(crate) fn test_lines(&self) -> Vec<RangeInclusive<usize>> {
+        let line = |at: usize| self.code[..at].matches('\n').count() + 1;
+        let items = self.code.match_indices("#[cfg(").filter(|(at, _)| {
+            let attribute = &self.code[*at..];
+            attribute.starts_with("#[cfg(test)]") || attribute.starts_with("#[cfg(all(test")
+        });
+        items.map(|(at, _)| line(at)..=line(at + item_length(&self.code[at..]))).collect()
     }
 }
 
