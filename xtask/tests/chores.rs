@@ -125,6 +125,17 @@ fn tidy_finds_what_is_planted_against_each_rule() {
 }
 
 #[test]
+fn findings_come_in_the_order_of_files_and_lines() {
+    let root = planted(Some((
+        "lease-core/src/a.rs",
+        "\nfn a() {}  \nfn b() { todo!() }\nconst C: &str = \"DELETE FROM c\"; \n",
+    )));
+    let output = tidy(root.path());
+    let places: Vec<&str> = text(&output.stdout).lines().filter_map(|line| line.split(": ").next()).collect();
+    assert_eq!(places, [2, 3, 4, 4].map(|line| format!("lease-core/src/a.rs:{line}")));
+}
+
+#[test]
 fn a_file_that_a_backend_lacks_is_found() {
     let root = planted(None);
     fs::remove_file(root.path().join("lease-sqlite/tests/faults.rs")).unwrap();

@@ -181,11 +181,12 @@ mod tests {
 
     #[test]
     fn statements_are_public_constants_functions_and_fields() {
-        let page = "//! pub fn in_a_comment\npub(crate) struct Statements {\n    pub(crate) claim: String,\n    \
+        let page = "/*\npub fn in_a_comment() {}\n*/\npub(crate) struct Statements {\n    pub(crate) claim: String,\n    \
                     own: String,\n}\nimpl Statements {\n    pub(super) const fn renew() {}\n}\n\
-                    pub static ALL: () = ();\npub(crate) use other::verify;\n#[cfg(test)]\nmod tests { pub fn test() {} }\n";
+                    pub static ALL: () = ();\npub(crate) use other::verify;\n\
+                    #[cfg(test)]\nmod tests {\n    pub fn test() {}\n}\n";
         let names: Vec<_> = statements(page);
         let names: Vec<_> = names.iter().map(|(line, name)| (*line, name.as_str())).collect();
-        assert_eq!(names, [(3, "claim"), (7, "renew"), (9, "ALL")]);
+        assert_eq!(names, [(5, "claim"), (9, "renew"), (11, "ALL")]);
     }
 }

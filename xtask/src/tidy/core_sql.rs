@@ -27,7 +27,6 @@ fn is_sql(text: &str) -> bool {
         || starts("SELECT ", " FROM ")
         || starts("UPDATE ", " SET ")
         || starts("BEGIN ", "IMMEDIATE")
-        || starts("SELECT ", "(")
 }
 
 /// Parts of the names of what speaks to databases.

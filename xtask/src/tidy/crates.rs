@@ -113,7 +113,11 @@ mod tests {
 
     #[test]
     fn a_readme_that_states_no_rust_is_found() {
-        let tree = Tree::planted(&[MANIFEST, ("README.md", "Written in Rust 2024.\n")]);
+        let tree = Tree::planted(&[
+            MANIFEST,
+            ("README.md", "Written in Rust 2024.\n"),
+            ("a.md", "Rust 1.95 or later\n"),
+        ]);
         assert!(shown(&the_rust_versions_agree(&tree))[0].contains("\"Rust 1.95 or later\""));
         let tree = Tree::planted(&[("Cargo.toml", "[workspace]\n"), ("README.md", "Rust 1.95 or later\n")]);
         assert!(shown(&the_rust_versions_agree(&tree))[0].starts_with("Cargo.toml:1: no rust-version"));

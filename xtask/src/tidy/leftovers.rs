@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_only_resembles_a_leftover_is_let_pass() {
-        let fine = "#[expect(dead_code, reason = \"b\")]\n// the todo list\n// ```text\nfn ignore() { allow(\"FIXME dbg!\"); }\n";
+        let fine = "#[expect(dead_code, reason = \"b\")]\n// the todo list\n// ```text\nfn ignore(todo: u8) { allow(\"FIXME dbg!\"); }\n";
         assert_eq!(found(fine), [""; 0]);
     }
 }

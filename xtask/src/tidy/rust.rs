@@ -214,8 +214,17 @@ mod tests {
 
     #[test]
     fn literals_keep_their_text_and_line_whatever_their_quotes() {
-        let source = "f(\"a \\\" b\",\nr#\"c \" d\"#, b\"e\",\nbr\"f\\\", r#type, 'g', '\\'', \"h";
-        let expected = [(1, "a \\\" b"), (2, "c \" d"), (2, "e"), (3, "f\\"), (3, "g"), (3, "\\'"), (3, "")];
+        let source = "f(\"a \\\" b\",\nr#\"c \" d\"#, b\"e\",\nbr\"f\\\", \"\\\\\", r#type, 'g', '\\'', \"h";
+        let expected = [
+            (1, "a \\\" b"),
+            (2, "c \" d"),
+            (2, "e"),
+            (3, "f\\"),
+            (3, "\\\\"),
+            (3, "g"),
+            (3, "\\'"),
+            (3, ""),
+        ];
         assert_eq!(strings(source), expected.map(|(line, text)| (line, text.to_owned())));
         assert_eq!(code_words(source), ["f", "b", "r", "type"]);
     }
@@ -235,10 +244,10 @@ mod tests {
 
     #[test]
     fn code_behind_a_test_module_is_production_code_again() {
-        let source = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { if c {} } }\nfn d() {}\n#[cfg(test)]\nmod e;\nfn f() {}";
+        let source = "fn a() {}\n#[cfg(test)]\nmod tests {\nfn b() { if c {} }\nfn c() {}\n}\nfn d() {}\n#[cfg(test)]\nmod e;\nfn f() {}";
         let production = Rust::read(source).production();
         let found: Vec<_> = words(&production).map(|word| (word.line, word.text)).collect();
-        assert_eq!(found, [(1, "fn"), (1, "a"), (4, "fn"), (4, "d"), (7, "fn"), (7, "f")]);
+        assert_eq!(found, [(1, "fn"), (1, "a"), (7, "fn"), (7, "d"), (10, "fn"), (10, "f")]);
     }
 
     #[test]
