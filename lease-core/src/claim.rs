@@ -56,7 +56,7 @@ pub(crate) async fn claim<H: Handle>(client: &Arc<Client>, name: LeaseName) -> R
     })?;
     let (reply, answer) = oneshot::channel();
     let task = in_flight(Arc::clone(client), name.clone(), holder, reply, client.open());
-    driver::spawn(&client.runtime, task);
+    driver::in_background(&client.runtime, task);
     answer.await.unwrap_or_else(|_| {
         Err(Error::own(
             ErrorKind::Runtime,

@@ -6,16 +6,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::thread;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc;
 
 use crate::client::Open;
 use crate::clock::{Moment, sleep_until, timeout_at};
+use crate::error::Error;
 use crate::lease::no_answer;
 use crate::renewal::{Next, Renewal};
 use crate::state::{LeaseState, Settled, Setup};
@@ -31,13 +34,40 @@ pub(crate) enum Command {
     ShutDown,
 }
 
-/// Runs a future as a task of the runtime that renews.
-pub(crate) fn spawn(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) {
+/// Starts a driver: on the current runtime, or on a thread with a runtime of its own. The answer is
+/// the runtime it is on and the way to it.
+pub(crate) fn start(
+    store: &Arc<dyn LeaseStore>,
+    setup: &Arc<Setup>,
+    own_thread: bool,
+) -> Result<(Handle, mpsc::UnboundedSender<Command>), Error> {
+    let (commands, orders) = mpsc::unbounded_channel();
+    let drive = drive(Arc::clone(store), Arc::clone(setup), orders);
+    let runtime = if own_thread {
+        let refused = |error: io::Error| {
+            Error::own(ErrorKind::Runtime, format!("cannot start the thread that renews: {error}"))
+        };
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
+        let handle = runtime.handle().clone();
+        let thread = thread::Builder::new().name("lease-driver".to_owned());
+        thread.spawn(move || runtime.block_on(drive)).map_err(refused)?;
+        handle
+    } else {
+        let runtime = Handle::try_current()
+            .map_err(|_| Error::own(ErrorKind::Runtime, "cannot renew leases: not inside a tokio runtime"))?;
+        in_background(&runtime, drive);
+        runtime
+    };
+    Ok((runtime, commands))
+}
+
+/// Runs a future as a task of the runtime that renews, whatever becomes of its caller.
+pub(crate) fn in_background(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) {
     drop(runtime.spawn(future));
 }
 
 /// Renews and releases until every handle has gone and every lease is settled.
-pub(crate) async fn drive(
+async fn drive(
     store: Arc<dyn LeaseStore>,
     setup: Arc<Setup>,
     mut commands: mpsc::UnboundedReceiver<Command>,

@@ -130,9 +130,9 @@ async fn pause(client: &Client, name: &LeaseName, until: Moment) -> Result<(), E
     }
 }
 
-/// An interval and up to a fifth of it more, so that candidates do not stay in step. Without a
+/// A duration and up to a fifth of it more, so that candidates do not stay in step. Without a
 /// random source they do, which is slow but not wrong.
-fn with_jitter(interval: Duration) -> Duration {
+fn with_jitter(least: Duration) -> Duration {
     let share = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
-    interval + interval.mul_f64(share / 5.0)
+    least + least.mul_f64(share / 5.0)
 }

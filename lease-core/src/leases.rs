@@ -4,10 +4,6 @@ use std::fmt;
 use std::future::Future;
 use std::process;
 use std::sync::Arc;
-use std::thread;
-
-use tokio::runtime::{Builder, Handle};
-use tokio::sync::mpsc;
 
 use crate::claim::claim;
 use crate::client::Client;
@@ -294,9 +290,7 @@ impl LeasesBuilder {
         };
         let database = self.store.describe();
         let setup = Arc::new(Setup { timings: self.timings, clock, on_stuck: self.on_stuck, database });
-        let (commands, orders) = mpsc::unbounded_channel();
-        let drive = driver::drive(Arc::clone(&self.store), Arc::clone(&setup), orders);
-        let runtime = if self.own_thread { drive_on_own_thread(drive)? } else { drive_here(drive)? };
+        let (runtime, commands) = driver::start(&self.store, &setup, self.own_thread)?;
         let instance = self.instance.unwrap_or_else(Instance::current);
         Ok(Leases(Arc::new(Client::new(self.store, setup, instance, runtime, commands))))
     }
@@ -306,26 +300,6 @@ impl fmt::Debug for LeasesBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeasesBuilder").field("timings", &self.timings).finish_non_exhaustive()
     }
-}
-
-fn drive_here(drive: impl Future<Output = ()> + Send + 'static) -> Result<Handle, Error> {
-    let runtime = Handle::try_current()
-        .map_err(|_| Error::own(ErrorKind::Runtime, "cannot renew leases: not inside a tokio runtime"))?;
-    driver::spawn(&runtime, drive);
-    Ok(runtime)
-}
-
-fn drive_on_own_thread(drive: impl Future<Output = ()> + Send + 'static) -> Result<Handle, Error> {
-    let refused = |error: std::io::Error| {
-        Error::own(ErrorKind::Runtime, format!("cannot start the thread that renews: {error}"))
-    };
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
-    let handle = runtime.handle().clone();
-    thread::Builder::new()
-        .name("lease-driver".to_owned())
-        .spawn(move || runtime.block_on(drive))
-        .map_err(refused)?;
-    Ok(handle)
 }
 
 /// The failing hook unless another is set: beside a successor, no process is better than one that works on.

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use crate::clock::{Alarm, Clock, Moment};
+use crate::watchdog;
 use crate::{ErrorKind, Holder, LeaseName, StoreError, Term, Timings};
 
 /// Why a lease is no longer held.
@@ -353,12 +353,7 @@ impl LeaseState {
         };
         tracing::error!(lease = %stuck.name, term = %stuck.term, reason = %stuck.reason, "stuck: work runs on after the grace");
         let hook = Arc::clone(&self.setup.on_stuck);
-        // A hook that blocks must not hold up the alarms of other leases.
-        let (called, told) = (Arc::clone(&hook), stuck.clone());
-        let thread = thread::Builder::new().name("lease-stuck".to_owned()).spawn(move || called(&told));
-        if thread.is_err() {
-            hook(&stuck);
-        }
+        watchdog::call_apart(Arc::new(move || hook(&stuck)));
     }
 
     pub(crate) fn end(&self) {

@@ -62,8 +62,10 @@ enum Act {
 const ALLOWED: &[(&str, Act, &str)] = &[
     ("driver.rs", Act::Spawn, "it runs the renewals and the claims in flight"),
     ("driver.rs", Act::Sleep, "it waits for what is due"),
+    ("claim.rs", Act::Sleep, "a claim of unknown outcome is released again and again"),
+    ("elect.rs", Act::Sleep, "candidates wait between two looks at a held name"),
     ("run.rs", Act::Spawn, "the user's work and its supervisor are tasks of their own"),
-    ("watchdog.rs", Act::Spawn, "the one OS thread"),
+    ("watchdog.rs", Act::Spawn, "the one OS thread, and one for a failing hook"),
     ("clock.rs", Act::Sleep, "waiting is defined there, on the clock"),
 ];
 
