@@ -353,7 +353,8 @@ impl LeaseState {
         };
         tracing::error!(lease = %stuck.name, term = %stuck.term, reason = %stuck.reason, "stuck: work runs on after the grace");
         let hook = Arc::clone(&self.setup.on_stuck);
-        watchdog::call_apart(Arc::new(move || hook(&stuck)));
+        let call: Arc<dyn Fn() + Send + Sync> = Arc::new(move || hook(&stuck));
+        watchdog::call_apart(&call);
     }
 
     pub(crate) fn end(&self) {

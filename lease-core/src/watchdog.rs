@@ -79,8 +79,8 @@ impl Clock for SystemClock {
 
 /// Calls a hook of the user's on a thread of its own, so that one that blocks does not hold up the
 /// alarms of other leases; on this thread if the system refuses another.
-pub(crate) fn call_apart(hook: Arc<dyn Fn() + Send + Sync>) {
-    let apart = Arc::clone(&hook);
+pub(crate) fn call_apart(hook: &Arc<dyn Fn() + Send + Sync>) {
+    let apart = Arc::clone(hook);
     if thread::Builder::new().name("lease-stuck".to_owned()).spawn(move || apart()).is_err() {
         hook();
     }
