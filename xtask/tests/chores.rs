@@ -2,7 +2,6 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -49,7 +48,9 @@ fn planted(change: Option<(&str, &str)>) -> TempDir {
         write(root.path(), path, text);
     }
     let run = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).current_dir(root.path()).output().unwrap();
+        let mut command = Command::new(program);
+        only_git_of(root.path(), command.args(arguments).current_dir(root.path()));
+        let output = command.output().unwrap();
         assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
     };
     run(env!("CARGO"), &["generate-lockfile", "--offline"]);
@@ -58,17 +59,24 @@ fn planted(change: Option<(&str, &str)>) -> TempDir {
     root
 }
 
-fn xtask(root: &Path, arguments: &[&str], cargo: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .args(arguments)
-        .env("CARGO_MANIFEST_DIR", root.join("xtask"))
-        .env("CARGO", cargo)
-        .output()
-        .unwrap()
+/// The program as cargo runs it in this workspace.
+fn xtask(root: &Path, arguments: &[&str], cargo: &Path) -> Command {
+    let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    xtask.args(arguments).env("CARGO_MANIFEST_DIR", root.join("xtask")).env("CARGO", cargo);
+    only_git_of(root, &mut xtask);
+    xtask
 }
 
 fn tidy(root: &Path) -> Output {
-    xtask(root, &["tidy"], Path::new(env!("CARGO")))
+    xtask(root, &["tidy"], Path::new(env!("CARGO"))).output().unwrap()
+}
+
+/// Keeps git from any repository but the one planted: a git that runs these tests in a hook names its own.
+fn only_git_of(root: &Path, command: &mut Command) {
+    for variable in ["GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"] {
+        command.env_remove(variable);
+    }
+    command.env("GIT_CEILING_DIRECTORIES", root.parent().unwrap());
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -151,25 +159,23 @@ fn tidy_says_why_it_cannot_look() {
     assert!(text(&output.stderr).contains("not a git repository"), "{output:?}");
 }
 
-/// A cargo that writes down what it was asked and fails, with code 3, what contains `fails`.
+/// A cargo that writes down what it was asked, and fails with code 3 when that contains `fails`.
 struct FakeCargo {
     root: TempDir,
+    fails: &'static str,
 }
 
 impl FakeCargo {
-    fn that_fails(fails: &str) -> Self {
-        let root = planted(None);
-        let script = format!(
-            "#!/bin/sh\necho \"$*\" >> \"$(dirname \"$0\")/asked\"\ncase \"$*\" in *'{fails}'*) exit 3;; esac\n"
-        );
-        let path = root.path().join("cargo");
-        fs::write(&path, script).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Self { root }
+    fn that_fails(fails: &'static str) -> Self {
+        Self { root: planted(None), fails }
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        xtask(self.root.path(), arguments, &self.root.path().join("cargo"))
+        // A tracked script: one written just now may still be open in a child of another test's.
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake-cargo.sh");
+        let mut xtask = xtask(self.root.path(), arguments, &script);
+        xtask.env("FAKE_CARGO_FAILS", self.fails).env("FAKE_CARGO_ASKED", self.root.path().join("asked"));
+        xtask.output().unwrap()
     }
 
     fn asked(&self) -> Vec<String> {
