@@ -19,6 +19,7 @@ const CLEAN: &[(&str, &str)] = &[
     ("lease-core/README.md", "# The core\n\nThe protocol.\n"),
     ("lease-core/src/lib.rs", "pub mod renewal;\n"),
     ("lease-core/src/renewal.rs", "//! A machine.\n"),
+    ("lease-core/src/store.rs", "//! The contract.\n\ntrait LeaseStore {\n    async fn claim(&self);\n}\n"),
     ("lease-sqlite/Cargo.toml", "[package]\nname = \"lease-sqlite\"\nMANIFEST"),
     ("lease-sqlite/README.md", "# lease-sqlite\n\nThe dialect.\n"),
     ("lease-sqlite/src/lib.rs", "//! The dialect.\n"),

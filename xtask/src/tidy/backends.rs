@@ -1,7 +1,5 @@
 //! The backend crates mirror each other, so that who knows one finds everything in the next.
 
-use std::collections::BTreeMap;
-
 use super::rust::{Rust, words};
 use super::tree::{Finding, Tree};
 
@@ -44,38 +42,80 @@ pub(crate) fn the_same_files(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// `sql.rs` has the same statements in the same order in every backend.
+const CONTRACT: &str = "lease-core/src/store.rs";
+
+/// The methods of `LeaseStore` that a backend answers in a way of its own, without a statement of that name, and why.
+const OTHER_WAYS: &[(&str, &str, &str)] =
+    &[("lease-sqlite", "renew_many", "a file has one writer: single renewals in one transaction")];
+
+/// The `sql.rs` of every backend has the statements of the others for the methods of `LeaseStore`,
+/// and what two pages share, or a page and the contract, stands in the same order.
 pub(crate) fn the_same_statements(tree: &Tree) -> Vec<Finding> {
-    let pages: BTreeMap<String, Vec<(usize, String)>> = backends(tree)
-        .iter()
-        .filter_map(|backend| tree.file(&format!("{backend}/src/sql.rs")))
-        .map(|file| (file.path.clone(), statements(&file.text)))
+    let methods = tree.file(CONTRACT).map(|file| names(&file.text, &["async"])).unwrap_or_default();
+    if methods.is_empty() {
+        let problem = "no method found; if the contract has moved, tell xtask/src/tidy/backends.rs where";
+        return vec![Finding::new(CONTRACT, 1, problem)];
+    }
+    let pages: Vec<Page<'_>> = backends(tree)
+        .into_iter()
+        .filter_map(|backend| {
+            let file = tree.file(&format!("{backend}/src/sql.rs"))?;
+            Some(Page { backend, path: &file.path, statements: names(&file.text, &["pub"]) })
+        })
         .collect();
     let mut findings = Vec::new();
-    for (path, names) in &pages {
-        if names.is_empty() {
-            let problem = "no statement found; they are its `pub` constants, functions and fields";
-            findings.push(Finding::new(path, 1, problem));
+    for page in &pages {
+        findings.extend(page.unordered(CONTRACT, &methods));
+        for (_, method) in &methods {
+            let others = pages.iter().find(|other| other.has(method));
+            let excused =
+                OTHER_WAYS.iter().any(|(backend, name, _)| *backend == page.backend && name == method);
+            if let Some(other) = others.filter(|_| !page.has(method) && !excused) {
+                let problem = format!(
+                    "no statement `{method}`, which {} has; give them the same names, or say why not in \
+                     xtask/src/tidy/backends.rs",
+                    other.path
+                );
+                findings.push(Finding::new(page.path, 1, problem));
+            }
+        }
+        if !methods.iter().any(|(_, method)| page.has(method)) {
+            let problem = "no statement has the name of a method of LeaseStore; name them so, and make them `pub(crate)`";
+            findings.push(Finding::new(page.path, 1, problem));
         }
     }
-    let mut pages = pages.into_iter();
-    let Some((model, expected)) = pages.next() else { return findings };
-    for (path, names) in pages {
-        let longest = expected.len().max(names.len());
-        let name =
-            |names: &[(usize, String)], at: usize| names.get(at).map_or("nothing", |n| &n.1).to_owned();
-        let differs = (0..longest).find(|at| name(&expected, *at) != name(&names, *at));
-        if let Some(at) = differs {
-            let line = names.get(at).or(names.last()).map_or(1, |(line, _)| *line);
-            let problem = format!(
-                "{} where {model} has {}; give the statements the same names in the same order",
-                name(&names, at),
-                name(&expected, at)
-            );
-            findings.push(Finding::new(path, line, problem));
-        }
+    if let Some((model, pages)) = pages.split_first() {
+        findings.extend(pages.iter().filter_map(|page| page.unordered(model.path, &model.statements)));
     }
     findings
+}
+
+/// The statements of one dialect.
+struct Page<'a> {
+    backend: &'a str,
+    path: &'a str,
+    statements: Vec<(usize, String)>,
+}
+
+impl Page<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.statements.iter().any(|(_, found)| found == name)
+    }
+
+    /// The first statement that stands behind one that comes later in `order`.
+    fn unordered(&self, model: &str, order: &[(usize, String)]) -> Option<Finding> {
+        let place = |name: &str| order.iter().position(|(_, known)| known == name);
+        let mut latest = 0;
+        for (line, name) in &self.statements {
+            let Some(place) = place(name) else { continue };
+            if place < latest {
+                let problem = format!("`{name}` behind `{}`; keep the order of {model}", order[latest].1);
+                return Some(Finding::new(self.path, *line, problem));
+            }
+            latest = place;
+        }
+        None
+    }
 }
 
 /// The crates that hold a dialect, in order.
@@ -84,23 +124,21 @@ fn backends(tree: &Tree) -> Vec<&str> {
     tree.crates().filter(|folder| has(folder, "src/sql.rs") || has(folder, "src/schema.sql")).collect()
 }
 
-/// The names, with their lines, that a page of statements offers: `pub` constants, functions and fields.
-fn statements(page: &str) -> Vec<(usize, String)> {
-    let mut statements = Vec::new();
-    for (index, line) in Rust::read(page).production().lines().enumerate() {
-        let Some(item) = line.trim_start().strip_prefix("pub") else { continue };
-        let item = item.trim_start_matches("(crate)").trim_start_matches("(super)");
-        let mut words = words(item).skip_while(|word| matches!(word.text, "const" | "static" | "fn"));
-        let first = words.next();
-        let keyword = item.split_whitespace().next().unwrap_or_default();
-        let is_field = first.as_ref().is_some_and(|word| word.after.starts_with(": "));
-        if let Some(name) = first
-            && (is_field || matches!(keyword, "const" | "static" | "fn"))
+/// The constants and functions that begin with one of these words, in small letters, and their lines.
+fn names(source: &str, first: &[&str]) -> Vec<(usize, String)> {
+    let code = Rust::read(source).production();
+    let mut names = Vec::new();
+    for (index, line) in code.lines().enumerate() {
+        let is_keyword = |word: &&str| matches!(*word, "const" | "static" | "fn");
+        let item: Vec<&str> = words(line).map(|word| word.text).collect();
+        let named_by = item.iter().skip_while(|word| !is_keyword(word)).find(|word| !is_keyword(word));
+        if let Some(name) = named_by
+            && item.first().is_some_and(|word| first.contains(word))
         {
-            statements.push((index + 1, name.text.to_owned()));
+            names.push((index + 1, name.to_lowercase()));
         }
     }
-    statements
+    names
 }
 
 #[cfg(test)]
@@ -149,44 +187,73 @@ mod tests {
         assert!(shown(&the_same_files(&tree))[0].starts_with("Cargo.toml:1: no crate has src/sql.rs"));
     }
 
-    #[test]
-    fn statements_of_another_name_or_order_are_found() {
-        let model = "pub const CLAIM: &str = \"\";\npub(crate) fn renew() {}\nfn own() {}\n";
-        let cases = [
-            (
-                "pub(crate) fn renew() {}\npub const CLAIM: &str = \"\";\n",
-                "renew where a/src/sql.rs has CLAIM",
-            ),
-            ("pub const CLAIM: &str = \"\";\n", "nothing where a/src/sql.rs has renew"),
-            (
-                "pub const CLAIM: &str = \"\";\npub fn renew() {}\npub fn more() {}\n",
-                "more where a/src/sql.rs has nothing",
-            ),
-        ];
-        for (other, expected) in cases {
-            let tree = planted(&[backend("a", model, ""), backend("b", other, "")].concat());
-            let findings = shown(&the_same_statements(&tree));
-            assert_eq!(findings.len(), 1, "{findings:?}");
-            assert!(findings[0].contains(expected), "{}", findings[0]);
+    const METHODS: &str = "trait LeaseStore {\n    fn describe();\n    async fn claim();\n    async fn renew();\n\
+                           async fn verify();\n    async fn renew_many();\n}\n";
+
+    fn statements(pages: &[&str]) -> Vec<String> {
+        let mut files = vec![(CONTRACT.to_owned(), METHODS)];
+        for (page, name) in pages.iter().zip(["a", "b", "lease-sqlite"]) {
+            files.extend(backend(name, page, ""));
         }
-        let tree = planted(&[backend("a", model, ""), backend("b", model, "")].concat());
-        assert_eq!(the_same_statements(&tree), []);
+        shown(&the_same_statements(&planted(&files)))
+    }
+
+    const WHOLE: &str = "pub(crate) const NOW: &str = \"\";\npub(crate) const fn claim() {}\npub(crate) const RENEW: &'static str = \"\";\n\
+                         pub(crate) fn own() {}\npub(crate) fn verify() {}\n";
+
+    #[test]
+    fn pages_that_mirror_each_other_may_have_statements_of_their_own() {
+        let other = WHOLE.replace("fn own()", "fn other()");
+        assert_eq!(statements(&[WHOLE, &other]), [""; 0]);
     }
 
     #[test]
-    fn a_page_without_statements_is_found() {
-        let tree = planted(&backend("a", "fn own() {}\n", ""));
-        assert!(shown(&the_same_statements(&tree))[0].starts_with("a/src/sql.rs:1: no statement found"));
+    fn a_statement_out_of_the_contracts_order_is_found() {
+        let page = "pub(crate) const RENEW: &str = \"\";\npub(crate) const fn claim() {}\n";
+        assert_eq!(
+            statements(&[page]),
+            ["a/src/sql.rs:2: `claim` behind `renew`; keep the order of lease-core/src/store.rs"]
+        );
     }
 
     #[test]
-    fn statements_are_public_constants_functions_and_fields() {
-        let page = "/*\npub fn in_a_comment() {}\n*/\npub(crate) struct Statements {\n    pub(crate) claim: String,\n    \
-                    own: String,\n}\nimpl Statements {\n    pub(super) const fn renew() {}\n}\n\
-                    pub static ALL: () = ();\npub(crate) use other::verify;\n\
-                    #[cfg(test)]\nmod tests {\n    pub fn test() {}\n}\n";
-        let names: Vec<_> = statements(page);
-        let names: Vec<_> = names.iter().map(|(line, name)| (*line, name.as_str())).collect();
-        assert_eq!(names, [(5, "claim"), (9, "renew"), (11, "ALL")]);
+    fn shared_statements_in_two_orders_are_found() {
+        let page = WHOLE.replace("const NOW", "const NEW") + "pub(crate) const NOW: &str = \"\";\n";
+        assert_eq!(
+            statements(&[WHOLE, &page]),
+            ["b/src/sql.rs:6: `now` behind `verify`; keep the order of a/src/sql.rs"]
+        );
+    }
+
+    #[test]
+    fn a_statement_that_another_backend_has_is_missed() {
+        let page = WHOLE.replace("const RENEW", "const RENEWAL");
+        let expected = [
+            "b/src/sql.rs:1: no statement `renew`, which a/src/sql.rs has; give them the same names, or say \
+                         why not in xtask/src/tidy/backends.rs",
+        ];
+        assert_eq!(statements(&[WHOLE, &page]), expected);
+        // A method that no backend has a statement for is no finding.
+        let neither = [&page, &page].map(String::as_str);
+        assert_eq!(statements(&neither), [""; 0]);
+    }
+
+    #[test]
+    fn a_method_answered_in_another_way_for_a_reason_is_not_missed() {
+        let page = format!("{WHOLE}pub(crate) fn renew_many() {{}}\n");
+        assert_eq!(statements(&[&page, &page, WHOLE]), [""; 0]);
+        assert_eq!(statements(&[&page, WHOLE]).len(), 1);
+    }
+
+    #[test]
+    fn a_page_or_a_contract_with_nothing_to_compare_is_found() {
+        let hidden = "/*\npub fn claim() {}\n*/\nfn renew() {}\n#[cfg(test)]\nmod tests {\n    pub fn verify() {}\n}\n";
+        let findings = statements(&[hidden]);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with("a/src/sql.rs:1: no statement has the name"), "{}", findings[0]);
+        let tree = planted(&backend("a", WHOLE, ""));
+        assert!(
+            shown(&the_same_statements(&tree))[0].starts_with("lease-core/src/store.rs:1: no method found")
+        );
     }
 }
