@@ -1,0 +1,264 @@
+//! Opening the file: which files are taken, what is said on each connection, and whether the path
+//! still leads to the file that was opened.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use lease_core::{ErrorKind, StoreError};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, ffi};
+
+use crate::error::Failure;
+use crate::options::Table;
+use crate::{file_system, queue, sql};
+
+/// A file, and what one thread's connection to it is for.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// Absolute.
+    pub(crate) path: PathBuf,
+    pub(crate) table: Table,
+    pub(crate) role: Role,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Write,
+    Read,
+}
+
+/// An open connection, and which file it has.
+pub(crate) struct Open {
+    pub(crate) connection: Connection,
+    identity: Identity,
+}
+
+/// How often a file may be swapped while it is being opened.
+const OPENING_TRIES: usize = 5;
+
+impl Place {
+    /// Opens the file, and makes it if it is missing and `create` says so.
+    pub(crate) fn open(&self, create: bool) -> Result<Open, StoreError> {
+        supported_version(rusqlite::version_number(), rusqlite::version())?;
+        file_system::refuse_network(&self.path)?;
+        for _ in 0..OPENING_TRIES {
+            let before = self.look()?;
+            if before.is_none() {
+                self.may_be_made(create)?;
+            }
+            let connection = self.connect(before.is_none())?;
+            // The same file before and after is the one that was opened. A file that was just made
+            // is opened once more, to be sure that it is ours and not one put in its place.
+            if let Some(identity) = before
+                && self.look()? == Some(identity)
+            {
+                return Ok(Open { connection, identity });
+            }
+        }
+        let message = "the file was replaced again and again while it was being opened";
+        Err(StoreError::new(ErrorKind::Replaced, message))
+    }
+
+    /// Says whether the path still leads to the file that was opened.
+    ///
+    /// SQLite would go on with a file that was renamed or deleted, and the lease in it would stand
+    /// beside a lease in the file now at the path. Only asks about the file: opening it and closing
+    /// it again would drop the locks of the whole process on it (POSIX).
+    pub(crate) fn still_holds(&self, open: &Open) -> Result<(), StoreError> {
+        let what = match fs::metadata(&self.path) {
+            Ok(metadata) if Identity::of(&metadata) == open.identity => return Ok(()),
+            Ok(_) => "another file is in its place",
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "nothing is in its place",
+            Err(error) => return Err(self.out_of_reach(error)),
+        };
+        let message = format!("the file was renamed, replaced or deleted since it was opened; {what}");
+        Err(StoreError::new(ErrorKind::Replaced, message))
+    }
+
+    /// Which file is at the path; refuses what cannot be a database.
+    fn look(&self) -> Result<Option<Identity>, StoreError> {
+        match fs::metadata(&self.path) {
+            Ok(metadata) if metadata.is_dir() => {
+                Err(StoreError::new(ErrorKind::Invalid, "it is a folder; give the path of a file in it"))
+            }
+            Ok(metadata) if !metadata.is_file() => {
+                Err(StoreError::new(ErrorKind::Invalid, "it is not a regular file"))
+            }
+            Ok(metadata) => Ok(Some(Identity::of(&metadata))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.out_of_reach(error)),
+        }
+    }
+
+    fn out_of_reach(&self, error: io::Error) -> StoreError {
+        let folder = self.folder().display();
+        let (kind, message) = match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                (ErrorKind::Denied, format!("folder {folder} may not be searched by this user"))
+            }
+            io::ErrorKind::NotADirectory => (ErrorKind::Invalid, format!("{folder} is not a folder")),
+            _ => (ErrorKind::Unavailable, format!("the file is out of reach: {error}")),
+        };
+        StoreError::new(kind, message).with_source(error)
+    }
+
+    fn may_be_made(&self, create: bool) -> Result<(), StoreError> {
+        let folder = self.folder();
+        let message = if !folder.is_dir() {
+            format!("folder {} does not exist; make it first", folder.display())
+        } else if !create {
+            "the file does not exist".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(StoreError::new(ErrorKind::Unavailable, message))
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
+    fn connect(&self, create: bool) -> Result<Connection, StoreError> {
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
+        let mut connection = Connection::open_with_flags(&self.path, flags).map_err(|error| {
+            let failure = Failure::from(error);
+            if failure.code() != Some(ffi::SQLITE_CANTOPEN) {
+                return StoreError::from(failure);
+            }
+            let made = if create { "made in its folder" } else { "opened" };
+            StoreError::new(ErrorKind::Denied, format!("the file cannot be {made} by this user"))
+                .with_source(StoreError::from(failure))
+        })?;
+        self.prepare(&mut connection)?;
+        Ok(connection)
+    }
+
+    fn prepare(&self, connection: &mut Connection) -> Result<(), Failure> {
+        connection.busy_handler(Some(queue::busy_handler as fn(i32) -> bool))?;
+        connection.set_prepared_statement_cache_capacity(32);
+        // What a file brings along may not change what our statements do: no trigger fires on them,
+        // no view stands for the table.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+        if connection.is_readonly("main")? {
+            // SQLite opens a file that it may not write for reading, without a word.
+            let message = "this user or the file system does not let the file be written";
+            return Err(StoreError::new(ErrorKind::ReadOnly, message).into());
+        }
+        for pragma in sql::SESSION {
+            say(connection, pragma)?;
+        }
+        let is_new = ask::<i64>(connection, sql::PAGE_COUNT)? == 0;
+        if is_new && wal_is_sound(rusqlite::version_number()) {
+            say(connection, sql::USE_WAL)?;
+        }
+        is_fit(connection)?;
+        if self.role == Role::Read {
+            say(connection, sql::READ_ONLY)?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a connection whose commits would not be durable, or a file whose names would sort otherwise.
+pub(crate) fn is_fit(connection: &Connection) -> Result<(), Failure> {
+    let journal: String = ask(connection, sql::JOURNAL_MODE)?;
+    let synchronous: i64 = ask(connection, sql::SYNCHRONOUS)?;
+    if !matches!(journal.as_str(), "wal" | "delete" | "truncate" | "persist") || synchronous < 3 {
+        let message = format!(
+            "commits would not survive a crash: SQLite insists on journal_mode {journal}, synchronous {synchronous}"
+        );
+        return Err(StoreError::new(ErrorKind::NotDurable, message).into());
+    }
+    let encoding: String = ask(connection, sql::ENCODING)?;
+    if encoding != "UTF-8" {
+        let message = format!("the file keeps its texts in {encoding}; give leases a file of their own");
+        return Err(StoreError::new(ErrorKind::Unsupported, message).into());
+    }
+    Ok(())
+}
+
+/// Runs a pragma, whether or not it answers with a row.
+fn say(connection: &Connection, pragma: &str) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare(pragma)?;
+    let mut rows = statement.query([])?;
+    while rows.next()?.is_some() {}
+    Ok(())
+}
+
+fn ask<T: rusqlite::types::FromSql>(connection: &Connection, pragma: &str) -> rusqlite::Result<T> {
+    connection.query_row(pragma, [], |row| row.get(0))
+}
+
+/// Refuses an SQLite without a clock in milliseconds.
+pub(crate) fn supported_version(number: i32, text: &str) -> Result<(), StoreError> {
+    if number >= 3_042_000 {
+        return Ok(());
+    }
+    let message = format!(
+        "this program uses SQLite {text}, and leases need 3.42 or later; build with the feature `bundled`"
+    );
+    Err(StoreError::new(ErrorKind::Unsupported, message))
+}
+
+/// Whether this version resets a write-ahead log without a race that can damage the file: 3.51.3, and
+/// the older lines it was carried back to (<https://www.sqlite.org/wal.html#walresetbug>). With
+/// another a new file keeps the rollback journal.
+fn wal_is_sound(number: i32) -> bool {
+    number >= 3_051_003 || matches!(number, 3_050_007..=3_050_999 | 3_044_006..=3_044_999)
+}
+
+/// Which file it is, whatever its name. Where the system has no such number all files are one, and
+/// a replaced file goes unnoticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    #[cfg(unix)]
+    device: u64,
+    #[cfg(unix)]
+    inode: u64,
+}
+
+impl Identity {
+    #[cfg(unix)]
+    fn of(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &Metadata) -> Self {
+        Self {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_without_the_clock_is_refused_by_its_version() {
+        assert!(supported_version(3_042_000, "3.42.0").is_ok());
+        let error = supported_version(3_041_002, "3.41.2").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("3.41.2"), "{error}");
+    }
+
+    #[test]
+    fn a_new_file_has_a_write_ahead_log_only_where_its_reset_is_sound() {
+        for (number, sound) in [
+            (3_042_000, false),
+            (3_044_005, false),
+            (3_044_006, true),
+            (3_045_000, false),
+            (3_050_006, false),
+            (3_050_007, true),
+            (3_051_002, false),
+            (3_051_003, true),
+            (3_053_000, true),
+        ] {
+            assert_eq!(wal_is_sound(number), sound, "{number}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Network file systems: their locks and shared memory do not reach other machines reliably, so two
+//! holders could stand on one file (<https://www.sqlite.org/howtocorrupt.html>, section 2).
+
+use std::path::Path;
+
+use lease_core::StoreError;
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn refuse_network(_: &Path) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Refuses a file on a network file system. What it cannot tell it lets pass: a missing file's
+/// folder is asked, a missing folder is for others to report.
+#[cfg(target_os = "linux")]
+pub(crate) fn refuse_network(path: &Path) -> Result<(), StoreError> {
+    let place = if path.exists() { path } else { path.parent().unwrap_or(path) };
+    let Ok(found) = rustix::fs::statfs(place) else { return Ok(()) };
+    // The kernel's type is a word of varying width and sign; the numbers fit 32 bits.
+    let Some(name) = network_name(u32::try_from(i128::from(found.f_type) & 0xffff_ffff).unwrap_or(0)) else {
+        return Ok(());
+    };
+    let message = format!("it is on a network file system ({name}), whose locks cannot be trusted; use a local disk");
+    Err(StoreError::new(lease_core::ErrorKind::Unsupported, message))
+}
+
+/// By the numbers of `statfs(2)`. FUSE (sshfs as much as a local disk), 9p and overlays are not told apart.
+#[cfg(target_os = "linux")]
+fn network_name(magic: u32) -> Option<&'static str> {
+    Some(match magic {
+        0x6969 => "NFS",
+        0x517b => "SMB",
+        0xff53_4d42 => "CIFS",
+        0xfe53_4d42 => "SMB2",
+        0x564c => "NCP",
+        0x5346_414f | 0x6b41_4653 => "AFS",
+        0x7375_7245 => "Coda",
+        0x00c3_6400 => "Ceph",
+        0x0bd0_0bd0 | 0x0bd0_0bd3 => "Lustre",
+        0x4750_4653 => "GPFS",
+        0x7461_636f => "OCFS2",
+        0x0116_1970 => "GFS2",
+        0x1983_0326 => "BeeGFS",
+        0xaad7_aaea => "PanFS",
+        0x2003_0528 => "OrangeFS",
+        0x786f_4256 => "a shared folder of VirtualBox",
+        0xbacb_acbc => "a shared folder of VMware",
+        _ => return None,
+    })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_known_by_their_numbers_and_local_ones_let_pass() {
+        for (magic, name) in [
+            (0x6969, "NFS"),
+            (0xff53_4d42, "CIFS"),
+            (0xfe53_4d42, "SMB2"),
+            (0x0bd0_0bd0, "Lustre"),
+            (0x7461_636f, "OCFS2"),
+        ] {
+            assert_eq!(network_name(magic), Some(name));
+        }
+        // ext, xfs, btrfs, zfs, tmpfs, overlay, FUSE, 9p.
+        for local in
+            [0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630, 0x6573_5546, 0x0102_1997]
+        {
+            assert_eq!(network_name(local), None, "{local:x}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_does_not_exist_is_judged_by_its_folder() {
+        assert!(refuse_network(Path::new("/proc/self/no such file")).is_ok());
+        assert!(refuse_network(Path::new("/no such folder/file")).is_ok());
+    }
+}

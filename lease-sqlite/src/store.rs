@@ -1,0 +1,402 @@
+//! The store: what is asked of which connection, and what the answers mean. The statements are in `sql.rs`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use lease_core::{
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, ErrorKind, FinishAnswer, Holder, Holding,
+    Inspection, LeaseName, LeaseStore, Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed,
+    ResignAnswer, Slot, SlotAnswer, SlotEnd, StoreError, Superseded, Term, UnfinishedSlot, VerifyAnswer, millis,
+};
+use rusqlite::{Connection, Row, TransactionBehavior, named_params};
+
+use crate::connection::{self, Place, Role};
+use crate::error::Failure;
+use crate::options::{SqliteOptions, Table};
+use crate::queue::Order;
+use crate::row::{Cell, ClaimParams, answer, clock_and_lease, ttl_ms};
+use crate::worker::Worker;
+use crate::{schema, sql};
+
+/// Leases in a table of a SQLite file. Cheap to clone; the last clone dropped closes the file.
+#[derive(Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    path: PathBuf,
+    table: Table,
+    writer: Worker,
+    reader: Worker,
+}
+
+/// How long opening, migrating and checking may take, which nobody gives a time for.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+impl SqliteStore {
+    /// Opens the file, which is made if it does not exist (its folder is not), and tells whether
+    /// this is a file that can carry leases at all. The table is made by [`migrate`](LeaseStore::migrate).
+    ///
+    /// `path` is a path, not a URI. `:memory:` and the empty path are refused: nobody else could
+    /// see a lease there.
+    ///
+    /// The error names the file: [`Invalid`](ErrorKind::Invalid) for a path that cannot be a
+    /// database, [`Unavailable`](ErrorKind::Unavailable) for a missing folder or file,
+    /// [`Denied`](ErrorKind::Denied) and [`ReadOnly`](ErrorKind::ReadOnly) for one that may not be
+    /// read or written, [`Damaged`](ErrorKind::Damaged) for a file that is no database,
+    /// [`Unsupported`](ErrorKind::Unsupported) for a network file system or an SQLite before 3.42,
+    /// [`NotDurable`](ErrorKind::NotDurable), [`Full`](ErrorKind::Full), [`Busy`](ErrorKind::Busy).
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::options().open(path).await
+    }
+
+    /// The choices there are: the table's name, and whether a missing file is made.
+    pub fn options() -> SqliteOptions {
+        SqliteOptions::default()
+    }
+
+    /// The DDL of the table, for people who create their tables themselves.
+    ///
+    /// Fails with [`ErrorKind::Invalid`] when `table` is no plain identifier.
+    pub fn schema(table: &str) -> Result<String, StoreError> {
+        Ok(format!("{};\n", sql::create_table(&Table::new(table)?)))
+    }
+
+    pub(crate) async fn open_with(options: SqliteOptions, path: &Path) -> Result<Self, StoreError> {
+        let SqliteOptions { table, create } = options;
+        let named = |error: StoreError| {
+            let message = format!("cannot open SQLite file {}: {error}", shown(path));
+            StoreError::new(error.kind(), message).without_effect().with_source(error)
+        };
+        let path = absolute(path).map_err(named)?;
+        let worker = |role| {
+            Worker::start(Place { path: path.clone(), table: table.clone(), role }).map_err(|error| {
+                let message = format!("no thread can be started: {error}");
+                named(StoreError::new(ErrorKind::Unavailable, message).with_source(error))
+            })
+        };
+        let (writer, reader) = (worker(Role::Write)?, worker(Role::Read)?);
+        let store = Self { shared: Arc::new(Shared { path: path.clone(), table, writer, reader }) };
+        // The first to open makes the file; the other then finds it.
+        let limit = Limit::new(PATIENCE);
+        let order = Order { create, ..limit.order() };
+        limit.answer(store.shared.writer.ask(order, |_| Ok(()))).await.map_err(named)?;
+        limit.answer(store.shared.reader.ask(limit.order(), |_| Ok(()))).await.map_err(named)?;
+        Ok(store)
+    }
+
+    /// Asks the connection that writes.
+    async fn write<T, F>(&self, limit: Limit, urgency: Urgency, statement: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
+    {
+        let order = Order { urgent: urgency == Urgency::BeforeClaims, ..limit.order() };
+        limit.answer(self.shared.writer.ask(order, statement)).await
+    }
+
+    /// Asks the connection that reads, of the file that is now at the path.
+    async fn read<T, F>(&self, limit: Limit, statement: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
+    {
+        let order = Order { follow: true, ..limit.order() };
+        limit.answer(self.shared.reader.ask(order, statement)).await
+    }
+
+    fn table(&self) -> &Table {
+        &self.shared.table
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("path", &self.shared.path)
+            .field("table", &self.shared.table)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which statements go before others in the writer's line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    /// Renewals, and all that frees a name.
+    BeforeClaims,
+    /// Claims, and all else.
+    Ordinary,
+}
+
+#[async_trait]
+impl LeaseStore for SqliteStore {
+    fn describe(&self) -> String {
+        format!("SQLite file {} (table {})", shown(&self.shared.path), self.table().as_str())
+    }
+
+    /// 10 ms: the clock and the waits for a lock go by single milliseconds, a commit to disk often
+    /// takes several.
+    fn min_ttl(&self) -> Duration {
+        Duration::from_millis(10)
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        let table = self.table().clone();
+        let limit = Limit::new(PATIENCE);
+        // A file that was deleted since is made anew here and nowhere else.
+        let order = Order { create: true, follow: true, ..limit.order() };
+        limit.answer(self.shared.writer.ask(order, move |db| schema::migrate(db, &table))).await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        let table = self.table().clone();
+        self.write(Limit::new(PATIENCE), Urgency::Ordinary, move |db| check(db, &table)).await
+    }
+
+    async fn claim(&self, claim: &Claim, within: Duration) -> Result<ClaimAnswer, StoreError> {
+        let limit = Limit::new(within);
+        let claim = ClaimParams::new(claim)?;
+        let (name, held) = (claim.name.clone(), sql::held(self.table()));
+        let is_held = self.read(limit, move |db| {
+            answer(db, &held, named_params! {":name": name.as_str()}, |row| Ok(row.get(0)?))
+        });
+        if is_held.await? == Some(true) {
+            return Ok(ClaimAnswer::Held);
+        }
+        let sql = sql::claim(self.table());
+        let granted = self.write(limit, Urgency::Ordinary, move |db| {
+            answer(db, &sql, &*claim.with(&[]), |row| term(row, &claim.name))
+        });
+        Ok(granted.await?.map_or(ClaimAnswer::Held, ClaimAnswer::Granted))
+    }
+
+    async fn renew(
+        &self,
+        name: &LeaseName,
+        holder: &Holder,
+        ttl: Duration,
+        within: Duration,
+    ) -> Result<RenewAnswer, StoreError> {
+        let sql = sql::renew(self.table());
+        let (holding, ttl) = (Holding { name: name.clone(), holder: *holder }, ttl_ms(ttl)?);
+        let renewed = self
+            .write(Limit::new(within), Urgency::BeforeClaims, move |db| renew(db, &sql, &holding, ttl))
+            .await?;
+        Ok(renewed.map_or(RenewAnswer::Lost, RenewAnswer::Renewed))
+    }
+
+    async fn renew_many(
+        &self,
+        leases: &[Holding],
+        ttl: Duration,
+        within: Duration,
+    ) -> Result<Vec<Option<Renewed>>, StoreError> {
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = sql::renew(self.table());
+        let (leases, ttl) = (leases.to_vec(), ttl_ms(ttl)?);
+        self.write(Limit::new(within), Urgency::BeforeClaims, move |db| {
+            let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let renewed = leases.iter().map(|lease| renew(&transaction, &sql, lease, ttl)).collect::<Result<_, _>>()?;
+            transaction.commit()?;
+            Ok(renewed)
+        })
+        .await
+    }
+
+    async fn verify(
+        &self,
+        name: &LeaseName,
+        holder: &Holder,
+        within: Duration,
+    ) -> Result<VerifyAnswer, StoreError> {
+        let sql = sql::verify(self.table());
+        let (name, holder) = (name.clone(), holder.hex());
+        let limit = Limit::new(within);
+        // It concerns a lease that is held: a file that was replaced is told, not followed.
+        let order = Order { urgent: true, ..limit.order() };
+        let held = self.shared.reader.ask(order, move |db| {
+            let params = named_params! {":name": name.as_str(), ":holder": holder.as_str()};
+            answer(db, &sql, params, |row| term(row, &name))
+        });
+        Ok(limit.answer(held).await?.map_or(VerifyAnswer::Lost, VerifyAnswer::Held))
+    }
+
+    async fn release(
+        &self,
+        name: &LeaseName,
+        holder: &Holder,
+        within: Duration,
+    ) -> Result<ReleaseAnswer, StoreError> {
+        let sql = sql::release(self.table());
+        let (name, holder) = (name.clone(), holder.hex());
+        let released = self.write(Limit::new(within), Urgency::BeforeClaims, move |db| {
+            changed(db, &sql, named_params! {":name": name.as_str(), ":holder": holder.as_str()})
+        });
+        Ok(if released.await? { ReleaseAnswer::Released } else { ReleaseAnswer::Gone })
+    }
+
+    async fn claim_observed(
+        &self,
+        claim: &Claim,
+        observed: &Observed,
+        within: Duration,
+    ) -> Result<ConditionalAnswer, StoreError> {
+        let sql = sql::claim_observed(self.table());
+        let claim = ClaimParams::new(claim)?;
+        let (holder, expiry) = (observed.holder.to_string(), observed.expires_at.as_millis());
+        let granted = self.write(Limit::new(within), Urgency::Ordinary, move |db| {
+            let params = claim.with(&[(":seen_holder", &holder), (":seen_expiry", &expiry)]);
+            answer(db, &sql, &*params, |row| term(row, &claim.name))
+        });
+        Ok(granted.await?.map_or(ConditionalAnswer::Moved, ConditionalAnswer::Granted))
+    }
+
+    async fn inspect(&self, name: &LeaseName, within: Duration) -> Result<Inspection, StoreError> {
+        let sql = sql::inspect(self.table());
+        let name = name.clone();
+        let found = self.read(Limit::new(within), move |db| {
+            answer(db, &sql, named_params! {":name": name.as_str()}, clock_and_lease)
+        });
+        let (now, row) = found.await?.ok_or_else(no_clock)?;
+        Ok(Inspection { now, row })
+    }
+
+    async fn list(&self, page: &Page, within: Duration) -> Result<Listing, StoreError> {
+        let sql = sql::list(self.table());
+        let Page { prefix, after, limit } = page.clone();
+        let found = self.read(Limit::new(within), move |db| {
+            let after = after.as_ref().map_or("", LeaseName::as_str);
+            let params = named_params! {":after": after, ":prefix": prefix, ":limit": i64::from(limit)};
+            let mut statement = db.prepare_cached(&sql)?;
+            let rows = statement.query_and_then(params, clock_and_lease)?;
+            rows.collect::<Result<Vec<_>, Failure>>()
+        });
+        let found = found.await?;
+        // The rows are one snapshot; the clock, read anew for each, is the first one's.
+        let now = found.first().ok_or_else(no_clock)?.0;
+        Ok(Listing { now, rows: found.into_iter().filter_map(|(_, row)| row).collect() })
+    }
+
+    async fn clear(
+        &self,
+        name: &LeaseName,
+        observed: &Observed,
+        within: Duration,
+    ) -> Result<ClearAnswer, StoreError> {
+        let sql = sql::clear(self.table());
+        let (name, holder, expiry) = (name.clone(), observed.holder.hex(), observed.expires_at.as_millis());
+        let cleared = self.write(Limit::new(within), Urgency::BeforeClaims, move |db| {
+            let params = named_params! {
+                ":name": name.as_str(), ":seen_holder": holder.as_str(), ":seen_expiry": expiry,
+            };
+            changed(db, &sql, params)
+        });
+        Ok(if cleared.await? { ClearAnswer::Cleared } else { ClearAnswer::Moved })
+    }
+
+    async fn resign(&self, name: &LeaseName, term: Term, within: Duration) -> Result<ResignAnswer, StoreError> {
+        let sql = sql::resign(self.table());
+        let name = name.clone();
+        let asked = self.write(Limit::new(within), Urgency::Ordinary, move |db| {
+            changed(db, &sql, named_params! {":name": name.as_str(), ":term": term.get()})
+        });
+        Ok(if asked.await? { ResignAnswer::Asked } else { ResignAnswer::Moved })
+    }
+
+    async fn claim_slot(
+        &self,
+        claim: &Claim,
+        slot: Slot,
+        within: Duration,
+    ) -> Result<SlotAnswer, StoreError> {
+        let limit = Limit::new(within);
+        let claim = ClaimParams::new(claim)?;
+        let (state, grant) = (sql::slot_state(self.table()), sql::claim_slot(self.table()));
+        let (name, look) = (claim.name.clone(), state.clone());
+        if let Err(refusal) = self.read(limit, move |db| judge_slot(db, &look, &name, slot)).await? {
+            return Ok(refusal);
+        }
+        self.write(limit, Urgency::Ordinary, move |db| {
+            let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let superseded = match judge_slot(&transaction, &state, &claim.name, slot)? {
+                Ok(superseded) => superseded,
+                Err(refusal) => return Ok(refusal),
+            };
+            let params = claim.with(&[(":slot", &slot.as_millis())]);
+            let term = answer(&transaction, &grant, &*params, |row| term(row, &claim.name))?;
+            transaction.commit()?;
+            Ok(term.map_or(SlotAnswer::Held, |term| SlotAnswer::Granted { term, superseded }))
+        })
+        .await
+    }
+
+    async fn finish_slot(&self, end: &SlotEnd, within: Duration) -> Result<FinishAnswer, StoreError> {
+        let (finish, record) = (sql::finish_slot(self.table()), sql::record_end(self.table()));
+        let SlotEnd { name, holder, slot, passed, lost } = end.clone();
+        self.write(Limit::new(within), Urgency::BeforeClaims, move |db| {
+            let passed = passed.map_or(0, Slot::as_millis);
+            let params = named_params! {
+                ":name": name.as_str(), ":holder": holder.hex().as_str(), ":passed": passed,
+            };
+            if !lost && changed(db, &finish, params)? {
+                return Ok(FinishAnswer::Finished);
+            }
+            let params = named_params! {":name": name.as_str(), ":slot": slot.as_millis()};
+            Ok(FinishAnswer::Lost { recorded: changed(db, &record, params)? })
+        })
+        .await
+    }
+
+    async fn unfinished_slots(
+        &self,
+        names: &[LeaseName],
+        within: Duration,
+    ) -> Result<Vec<UnfinishedSlot>, StoreError> {
+        let sql = sql::unfinished_slots(self.table());
+        let names = json_array(names);
+        self.read(Limit::new(within), move |db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            let rows = statement.query_and_then(named_params! {":names": names}, |row| {
+                let name: LeaseName = Cell::new(row, "", 0, "name").parse()?;
+                let slot = Cell::new(row, name.as_str(), 1, "unfinished_slot_ms").slot()?;
+                let term = Cell::new(row, name.as_str(), 2, "term").term()?;
+                Ok(slot.map(|slot| UnfinishedSlot { name, slot, term }))
+            })?;
+            rows.filter_map(Result::transpose).collect()
+        })
+        .await
+    }
+
+    async fn claim_rerun(
+        &self,
+        claim: &Claim,
+        unfinished: &UnfinishedSlot,
+        within: Duration,
+    ) -> Result<ConditionalAnswer, StoreError> {
+        let sql = sql::claim_rerun(self.table());
+        let claim = ClaimParams::new(claim)?;
+        let (seen_term, slot) = (unfinished.term.get(), unfinished.slot.as_millis());
+        let granted = self.write(Limit::new(within), Urgency::Ordinary, move |db| {
+            let params = claim.with(&[(":term", &seen_term), (":slot", &slot)]);
+            answer(db, &sql, &*params, |row| term(row, &claim.name))
+        });
+        Ok(granted.await?.map_or(ConditionalAnswer::Moved, ConditionalAnswer::Granted))
+    }
+
+    async fn last_slot(&self, name: &LeaseName, within: Duration) -> Result<Option<Slot>, StoreError> {
+        let sql = sql::last_slot(self.table());
+        let name = name.clone();
+        let slot = self.read(Limit::new(within), move |db| {
+            answer(db, &sql, named_params! {":name": name.as_str()}, |row| {
+                Cell::new(row, name.as_str(), 0, "slot_ms").slot()
+            })
+        });
+        Ok(slot.await?.flatten())
+    }
+}
