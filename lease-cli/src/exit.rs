@@ -1,0 +1,111 @@
+//! How `lease` ends: its exit codes, and the one line on standard error that goes with a failure.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+
+use lease_core::{Error, ErrorKind};
+
+use crate::text::one_line;
+
+/// Called in a way that cannot work: arguments, names, durations, URLs.
+pub(crate) const USAGE: u8 = 64;
+/// The database is out of reach or cannot carry leases.
+pub(crate) const DATABASE: u8 = 69;
+/// The lease was lost, or the guardian was killed, while the command ran: the command was ended.
+pub(crate) const LOST: u8 = 70;
+/// The system refused something: the guardian could not be started, the answer not be written.
+pub(crate) const SYSTEM: u8 = 71;
+/// Somebody else holds the lease; `--held-exit` chooses another.
+pub(crate) const HELD: u8 = 75;
+/// The command was found but cannot be run.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// The command was not found.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// An end that is not success: what to say about it, and the exit code.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Display) -> Self {
+        Self::new(USAGE, message.to_string())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::new(code_of(error.kind()), error.to_string())
+    }
+}
+
+/// The exit code of an error of this kind.
+pub(crate) fn code_of(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Invalid => USAGE,
+        ErrorKind::Closed | ErrorKind::Runtime => SYSTEM,
+        _ => DATABASE,
+    }
+}
+
+/// The exit code of a shell for a command that ended like this.
+pub(crate) fn code_of_command(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+/// The exit code of a program that ends because of this signal.
+pub(crate) fn code_of_signal(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+/// Says one line on standard error.
+pub(crate) fn say(message: &str) {
+    // Standard error may be closed; there is nobody to tell then.
+    let _ = writeln!(io::stderr(), "lease: {}", one_line(message));
+}
+
+/// Writes an answer to standard output. Who closed it has read enough.
+pub(crate) fn answer(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(SYSTEM, format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Ends with what the subcommand came to.
+pub(crate) fn finish(outcome: Result<u8, Failure>) -> ExitCode {
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(Failure { code, message }) => {
+            say(&message);
+            ExitCode::from(code)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_is_the_commands_own_or_128_and_the_signal() {
+        assert_eq!(code_of_command(ExitStatus::from_raw(0)), 0);
+        assert_eq!(code_of_command(ExitStatus::from_raw(7 << 8)), 7);
+        assert_eq!(code_of_command(ExitStatus::from_raw(255 << 8)), 255);
+        assert_eq!(code_of_command(ExitStatus::from_raw(15)), 143);
+        assert_eq!(code_of_command(ExitStatus::from_raw(9 | 0x80)), 137);
+        assert_eq!(code_of_signal(2), 130);
+    }
+}

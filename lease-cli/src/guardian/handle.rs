@@ -1,0 +1,167 @@
+//! The side of `lease run`: starts the guardian, feeds it, hears from it, and sees to its end.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use lease_core::Moment;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::net::UnixStream;
+use tokio::time::sleep;
+
+use super::SUBCOMMAND;
+use super::wire::{FRAME, Inbox, Order, Report};
+use crate::command::Program;
+
+/// How often the end of killed processes is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A guardian that was started, and its group.
+#[derive(Debug)]
+pub(crate) struct Guardian {
+    process: Child,
+    group: Pid,
+    socket: UnixStream,
+    inbox: Inbox,
+    fed: Option<Moment>,
+}
+
+impl Guardian {
+    /// Starts a guardian; the command starts with the first [`believe`](Self::believe).
+    pub(crate) fn start(
+        program: &Program,
+        variables: &[(&str, String)],
+        grace: Duration,
+    ) -> io::Result<Self> {
+        let (ours, theirs) = StdUnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        fcntl_setfd(&theirs, FdFlags::empty())?;
+        let process = Command::new(own_program()?)
+            .arg0("lease")
+            .arg(SUBCOMMAND)
+            .arg(theirs.as_raw_fd().to_string())
+            .arg(grace.as_nanos().to_string())
+            .arg(&program.path)
+            .args(&program.words)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .process_group(0)
+            .spawn()?;
+        let group = Pid::from_child(&process);
+        Ok(Self {
+            process,
+            group,
+            socket: UnixStream::from_std(ours)?,
+            inbox: Inbox::default(),
+            fed: None,
+        })
+    }
+
+    /// The process group of guardian and command.
+    pub(crate) fn group(&self) -> Pid {
+        self.group
+    }
+
+    /// Says until when the lease is believed, if that is news.
+    pub(crate) fn believe(&mut self, until: Moment) {
+        if self.fed != Some(until) && self.send(Order::Believe(until)) {
+            self.fed = Some(until);
+        }
+    }
+
+    /// Says that the lease is lost.
+    pub(crate) fn lost(&mut self) {
+        self.send(Order::Lost);
+    }
+
+    /// Has a signal passed on to the group.
+    pub(crate) fn pass_on(&mut self, signal: i32) {
+        self.send(Order::Signal(signal));
+    }
+
+    /// The next report; `None` once the guardian has ended. May be dropped and called again.
+    pub(crate) async fn report(&mut self) -> Option<Report> {
+        loop {
+            if let Some(report) = self.inbox.next().and_then(Report::decode) {
+                return Some(report);
+            }
+            self.socket.readable().await.ok()?;
+            let mut bytes = [0; 8 * FRAME];
+            match self.socket.try_read(&mut bytes) {
+                Ok(0) => return None,
+                Ok(length) => self.inbox.push(&bytes[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Kills the group, the guardian with it.
+    pub(crate) fn kill(&self) {
+        // The guardian has not been waited for, so the number still names its group and no other.
+        let _ = kill_process_group(self.group, Signal::KILL);
+    }
+
+    /// Kills what may be left of the group and waits until no process of it lives.
+    pub(crate) async fn finish(mut self) {
+        self.kill();
+        while let Ok(None) = self.process.try_wait() {
+            sleep(LOOK).await;
+        }
+        while !group_has_ended(self.group) {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Whether it could be sent. A frame is so short that a socket takes all of it or nothing.
+    fn send(&self, order: Order) -> bool {
+        self.socket.try_write(&order.encode()).is_ok()
+    }
+}
+
+/// The file of this very program, though another may have been installed in its place meanwhile.
+fn own_program() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { env::current_exe() }
+}
+
+/// Whether no process of the group is left but some that have ended and that their parent, outside
+/// the group, may never wait for.
+fn group_has_ended(group: Pid) -> bool {
+    test_kill_process_group(group) == Err(Errno::SRCH)
+        || cfg!(target_os = "linux") && fs::read_dir("/proc").is_ok_and(|entries| !entries
+            .flatten()
+            .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
+            .any(|stat| is_live_member(&stat, group)))
+}
+
+/// Reads a line of `/proc/PID/stat`: `PID (NAME) STATE PARENT GROUP ...`.
+fn is_live_member(stat: &str, group: Pid) -> bool {
+    // The name may hold anything, parentheses too.
+    let Some((_, fields)) = stat.rsplit_once(") ") else { return false };
+    let mut fields = fields.split(' ');
+    let state = fields.next().unwrap_or_default();
+    let member = fields.nth(1).and_then(|field| field.parse().ok()) == Some(group.as_raw_pid());
+    member && !matches!(state, "Z" | "X")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_the_group_are_told_from_others_and_from_those_that_have_ended() {
+        let group = Pid::from_raw(77).unwrap();
+        assert!(is_live_member("80 (sleep) S 79 77 77 0 -1", group));
+        assert!(is_live_member("80 (a) S 1 (b) D 79 77 77 0 -1", group));
+        assert!(!is_live_member("80 (sleep) S 79 78 77 0 -1", group));
+        assert!(!is_live_member("80 (sleep) Z 79 77 77 0 -1", group));
+        assert!(!is_live_member("", group));
+    }
+}

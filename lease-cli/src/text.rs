@@ -1,0 +1,136 @@
+//! Texts for people: nothing that comes from elsewhere can drive the terminal or break a line.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lease_core::DbTime;
+
+/// The text with each control character written as an escape.
+pub(crate) fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            out.extend(character.escape_default());
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
+/// The text in one line: line breaks and the white space around them become one space, other
+/// control characters escapes.
+pub(crate) fn one_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    visible(&lines.join(" "))
+}
+
+/// The text without the passwords of the URLs in it.
+///
+/// Rather too much is hidden than too little: of each word with `://` and `@`, everything between
+/// the user's name and the last `@`, and the value of every `password` parameter.
+pub(crate) fn without_passwords(text: &str) -> String {
+    let is_break = |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | '<' | '>');
+    let mut out = String::with_capacity(text.len());
+    for word in text.split_inclusive(is_break) {
+        let mut word = word.to_owned();
+        if let Some(scheme) = word.find("://") {
+            let authority = scheme + 3;
+            if let Some(at) = word.rfind('@').filter(|at| *at > authority)
+                && let Some(colon) = word[authority..at].find(':')
+            {
+                word.replace_range(authority + colon + 1..at, "***");
+            }
+        }
+        for parameter in ["password=", "passwd=", "pwd=", "sslpassword="] {
+            if let Some(start) = word.to_ascii_lowercase().find(parameter) {
+                let start = start + parameter.len();
+                let end = word[start..].find(|c| c == '&' || is_break(c)).map_or(word.len(), |end| start + end);
+                word.replace_range(start..end, "***");
+            }
+        }
+        out.push_str(&word);
+    }
+    out
+}
+
+/// A time span, short: `350 ms`, `13.8 s`, `5m 12s`.
+pub(crate) fn span(duration: Duration) -> String {
+    if duration < Duration::from_secs(1) {
+        format!("{} ms", duration.as_millis())
+    } else if duration < Duration::from_secs(100) {
+        let tenths = duration.as_millis() / 100;
+        format!("{}.{} s", tenths / 10, tenths % 10)
+    } else {
+        humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string()
+    }
+}
+
+/// A time of the database's clock, to the second. A damaged row can hold a number that is no time.
+pub(crate) fn second(time: DbTime) -> String {
+    match Timestamp::from_second(time.as_millis().div_euclid(1_000)) {
+        Ok(time) => time.to_string(),
+        Err(_) => format!("{} ms after 1970", time.as_millis()),
+    }
+}
+
+/// A time of the database's clock in RFC 3339, to the millisecond; `None` when it is none.
+pub(crate) fn rfc3339(ms: i64) -> Option<String> {
+    let time = Timestamp::from_millisecond(ms).ok()?;
+    let mut text = String::new();
+    write!(text, "{time:.3}").ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_become_visible() {
+        assert_eq!(visible("a\u{1b}[31mb\u{9b}c\td"), r"a\u{1b}[31mb\u{9b}c\td");
+        assert_eq!(visible("größe"), "größe");
+    }
+
+    #[test]
+    fn a_message_of_many_lines_becomes_one() {
+        assert_eq!(one_line("a:\n  b\r\n\n  c\u{1b}\n"), r"a: b c\u{1b}");
+    }
+
+    #[test]
+    fn passwords_of_urls_are_hidden_wherever_they_stand() {
+        for (text, expected) in [
+            ("postgres://u:secret@h/db", "postgres://u:***@h/db"),
+            ("unexpected 'mysql://u:p@ss:w@h:3306/db' found", "unexpected 'mysql://u:***@h:3306/db' found"),
+            ("postgres://u:p/w?d@h/db x", "postgres://u:***@h/db x"),
+            ("postgres://h/db?user=u&PassWord=secret&x=1", "postgres://h/db?user=u&PassWord=***&x=1"),
+            ("host=h password=secret dbname=d", "host=h password=*** dbname=d"),
+            ("postgres://u@h/db", "postgres://u@h/db"),
+            ("sqlite:///a@b", "sqlite:///a@b"),
+            ("no url", "no url"),
+        ] {
+            assert_eq!(without_passwords(text), expected);
+        }
+    }
+
+    #[test]
+    fn spans_are_short() {
+        assert_eq!(span(Duration::ZERO), "0 ms");
+        assert_eq!(span(Duration::from_millis(999)), "999 ms");
+        assert_eq!(span(Duration::from_millis(13_849)), "13.8 s");
+        assert_eq!(span(Duration::from_secs(312)), "5m 12s");
+        assert!(!span(Duration::MAX).is_empty());
+    }
+
+    #[test]
+    fn times_are_utc_and_numbers_that_are_no_time_do_not_panic() {
+        assert_eq!(second(DbTime::from_millis(1_767_225_600_999)), "2026-01-01T00:00:00Z");
+        assert_eq!(rfc3339(1_767_225_600_999).as_deref(), Some("2026-01-01T00:00:00.999Z"));
+        assert_eq!(rfc3339(1_767_225_600_000).as_deref(), Some("2026-01-01T00:00:00.000Z"));
+        for ms in [i64::MIN, i64::MAX] {
+            assert!(second(DbTime::from_millis(ms)).ends_with("ms after 1970"));
+            assert_eq!(rfc3339(ms), None);
+        }
+    }
+}
