@@ -9,6 +9,7 @@ use lease_core::{Error, ErrorKind};
 
 use crate::text::one_line;
 
+pub(crate) const SUCCESS: u8 = 0;
 /// Called in a way that cannot work: arguments, names, durations, URLs.
 pub(crate) const USAGE: u8 = 64;
 /// The database is out of reach or cannot carry leases.

@@ -36,7 +36,17 @@ fn now() -> Moment {
     let clock = ClockId::Boottime;
     #[cfg(not(target_os = "linux"))]
     let clock = ClockId::Monotonic;
-    let time = clock_gettime(clock);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Moment::new(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
+    Moment::new(Duration::try_from(clock_gettime(clock)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use lease_core::{Clock, SystemClock};
+
+    #[test]
+    fn the_guardian_reads_the_clock_that_leases_are_counted_by() {
+        let clock = SystemClock::shared().unwrap();
+        let (before, between, after) = (clock.now(), super::now(), clock.now());
+        assert!(before <= between && between <= after);
+    }
 }

@@ -1,8 +1,12 @@
 //! Which signals are passed on, and which `lease` was started to ignore.
 
 use std::fs;
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What `lease run` passes on to the command. The guardian, in the command's group, survives them.
 pub(crate) const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -24,6 +28,56 @@ impl Ignored {
     }
 }
 
+/// The signals that `lease run` receives.
+#[derive(Debug)]
+pub(crate) struct Signals(Vec<(i32, Signal)>);
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// To be passed on to the command, or an end when there is none.
+    PassOn(i32),
+    /// `lease run` was stopped and goes on.
+    Continued,
+}
+
+impl Signals {
+    /// From now on the signals are received here rather than ending the process.
+    pub(crate) fn listen() -> io::Result<Self> {
+        let ignored = Ignored::at_start();
+        let wanted = PASSED_ON.into_iter().filter(|number| !ignored.contains(*number)).chain([SIGCONT]);
+        let listen = |number| Ok((number, signal(SignalKind::from_raw(number))?));
+        wanted.map(listen).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The next signal. May be dropped and called again.
+    pub(crate) async fn next(&mut self) -> Received {
+        poll_fn(|context| {
+            for (number, signal) in &mut self.0 {
+                if signal.poll_recv(context).is_ready() {
+                    let passed_on = *number != SIGCONT;
+                    return Poll::Ready(if passed_on {
+                        Received::PassOn(*number)
+                    } else {
+                        Received::Continued
+                    });
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The next signal that would have ended the process.
+    pub(crate) async fn next_to_end(&mut self) -> i32 {
+        loop {
+            if let Received::PassOn(number) = self.next().await {
+                return number;
+            }
+        }
+    }
+}
+
 fn parse(status: &str) -> Option<u64> {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     u64::from_str_radix(mask.trim(), 16).ok()
@@ -35,7 +89,8 @@ mod tests {
 
     #[test]
     fn the_ignored_signals_are_read_from_the_status_of_the_process() {
-        let ignored = Ignored(parse("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n").unwrap());
+        let ignored =
+            Ignored(parse("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n").unwrap());
         assert!(ignored.contains(SIGHUP));
         assert!(ignored.contains(signal_hook::consts::SIGPIPE));
         assert!(!ignored.contains(SIGTERM));

@@ -46,7 +46,8 @@ pub(crate) fn without_passwords(text: &str) -> String {
         for parameter in ["password=", "passwd=", "pwd=", "sslpassword="] {
             if let Some(start) = word.to_ascii_lowercase().find(parameter) {
                 let start = start + parameter.len();
-                let end = word[start..].find(|c| c == '&' || is_break(c)).map_or(word.len(), |end| start + end);
+                let end =
+                    word[start..].find(|c| c == '&' || is_break(c)).map_or(word.len(), |end| start + end);
                 word.replace_range(start..end, "***");
             }
         }

@@ -55,13 +55,7 @@ impl Guardian {
             .process_group(0)
             .spawn()?;
         let group = Pid::from_child(&process);
-        Ok(Self {
-            process,
-            group,
-            socket: UnixStream::from_std(ours)?,
-            inbox: Inbox::default(),
-            fed: None,
-        })
+        Ok(Self { process, group, socket: UnixStream::from_std(ours)?, inbox: Inbox::default(), fed: None })
     }
 
     /// The process group of guardian and command.
@@ -109,8 +103,8 @@ impl Guardian {
         let _ = kill_process_group(self.group, Signal::KILL);
     }
 
-    /// Kills what may be left of the group and waits until no process of it lives.
-    pub(crate) async fn finish(mut self) {
+    /// Kills what may be left of the group, the guardian too, and waits until no process of it lives.
+    pub(crate) async fn end_group(&mut self) {
         self.kill();
         while let Ok(None) = self.process.try_wait() {
             sleep(LOOK).await;
@@ -135,10 +129,13 @@ fn own_program() -> io::Result<PathBuf> {
 /// the group, may never wait for.
 fn group_has_ended(group: Pid) -> bool {
     test_kill_process_group(group) == Err(Errno::SRCH)
-        || cfg!(target_os = "linux") && fs::read_dir("/proc").is_ok_and(|entries| !entries
-            .flatten()
-            .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
-            .any(|stat| is_live_member(&stat, group)))
+        || cfg!(target_os = "linux")
+            && fs::read_dir("/proc").is_ok_and(|entries| {
+                !entries
+                    .flatten()
+                    .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
+                    .any(|stat| is_live_member(&stat, group))
+            })
 }
 
 /// Reads a line of `/proc/PID/stat`: `PID (NAME) STATE PARENT GROUP ...`.

@@ -1,0 +1,126 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+const AFTER_HELP: &str = "\
+Exit codes: that of the command for `run` (128 + signal; 126 cannot be run, 127 not found); 75 held by
+another; 70 lost while the command ran; 69 database out of reach or unusable; 64 wrong usage.
+
+Environment: LEASE_DATABASE_URL is the default of --db; LEASE_LOG is a filter for log lines (warn).";
+
+/// Leases in the SQL database you already have: at most one holder per name at a time.
+#[derive(Debug, Parser)]
+#[command(name = "lease", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(subcommand_required = true, arg_required_else_help = false)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) subcommand: Sub,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sub {
+    /// Run a command while holding a lease, if nobody else holds it
+    ///
+    /// The command gets LEASE_NAME, LEASE_TERM and LEASE_HOLDER. Should the lease be lost, or `lease`
+    /// itself be killed or stopped, the command and all it started are ended before another can
+    /// take the lease.
+    Run(RunArguments),
+    /// Say who holds a lease
+    Status(StatusArguments),
+    /// Say who holds what
+    List(ListArguments),
+    /// Create the table, or bring it up to date
+    Migrate(DatabaseArguments),
+    /// Print the table's definition
+    Schema(DatabaseArguments),
+    /// Say whether the database can carry leases
+    Check(DatabaseArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// The name of the lease, 1 to 191 bytes
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) database: DatabaseArguments,
+    /// Wait this long to be granted the lease, rather than give up at once
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+    /// How long a lease whose holder has vanished stays taken [default: 15s]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) ttl: Option<Duration>,
+    /// The exit code when somebody else holds the lease
+    #[arg(long, value_name = "N", default_value_t = crate::exit::HELD)]
+    pub(crate) held_exit: u8,
+    /// A text to show beside host and process id
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    /// Do not say who holds the lease when somebody else does
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {
+    /// The name of the lease
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) database: DatabaseArguments,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArguments,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DatabaseArguments {
+    /// The database: sqlite:PATH or a path [default: $LEASE_DATABASE_URL, or a file in the user's
+    /// state folder]
+    // Not clap's `env`: its help and its errors would show a password.
+    #[arg(long, value_name = "URL")]
+    pub(crate) db: Option<OsString>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write 1500ms, 30s, 5m or 1h30m, for example"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_read_as_people_write_them() {
+        for (text, ms) in
+            [("1500ms", 1_500), ("30s", 30_000), ("5m", 300_000), ("1h30m", 5_400_000), ("0s", 0)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "5", "s", "-1s", "1.5x", "99999999999999999999s", "99999999999999999y"] {
+            let error = duration(text).unwrap_err();
+            assert!(error.contains("for example"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The shape of `--json`, documented in the README. Fields are added, never renamed or removed.
+
+use lease_core::{DbTime, Inspection, LeaseRow, Slot};
+use serde::Serialize;
+
+use crate::text::rfc3339;
+
+/// The answer of `lease status --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Status {
+    pub(crate) database: String,
+    pub(crate) now: Option<String>,
+    pub(crate) now_ms: Option<i64>,
+    pub(crate) lease: Option<Lease>,
+}
+
+/// The answer of `lease list --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct List {
+    pub(crate) database: String,
+    pub(crate) now: Option<String>,
+    pub(crate) now_ms: Option<i64>,
+    pub(crate) leases: Vec<Lease>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Lease {
+    name: String,
+    state: State,
+    holder: String,
+    instance: String,
+    process: String,
+    address: String,
+    version: String,
+    term: i64,
+    claimed_at: Option<String>,
+    claimed_at_ms: i64,
+    renewed_at: Option<String>,
+    renewed_at_ms: i64,
+    expires_at: Option<String>,
+    expires_at_ms: i64,
+    expires_in_ms: Option<u64>,
+    ttl_ms: u64,
+    resign_asked: bool,
+    slot: Option<String>,
+    slot_ms: Option<i64>,
+    unfinished_slot: Option<String>,
+    unfinished_slot_ms: Option<i64>,
+    rerun_slot: Option<String>,
+    rerun_slot_ms: Option<i64>,
+}
+
+/// Whether a lease is held, and if not, why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    Held,
+    Released,
+    Expired,
+}
+
+impl State {
+    pub(crate) fn of(row: &LeaseRow, now: DbTime) -> Self {
+        if row.is_live(now) {
+            Self::Held
+        } else if row.expires_at == DbTime::RELEASED {
+            Self::Released
+        } else {
+            Self::Expired
+        }
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Released => "released",
+            Self::Expired => "expired",
+        }
+    }
+}
+
+impl Status {
+    /// The answer for a name; `None` when there is no database yet.
+    pub(crate) fn new(database: String, seen: Option<&Inspection>) -> Self {
+        let now = seen.map(|seen| seen.now);
+        Self {
+            database,
+            now: now.and_then(|now| rfc3339(now.as_millis())),
+            now_ms: now.map(DbTime::as_millis),
+            lease: seen.and_then(|seen| seen.row.as_ref().map(|row| Lease::new(row, seen.now))),
+        }
+    }
+}
+
+impl Lease {
+    pub(crate) fn new(row: &LeaseRow, now: DbTime) -> Self {
+        let ms = |slot: Option<Slot>| slot.map(Slot::as_millis);
+        let text = |slot: Option<Slot>| ms(slot).and_then(rfc3339);
+        let time = |time: DbTime| rfc3339(time.as_millis());
+        let state = State::of(row, now);
+        Self {
+            name: row.name.to_string(),
+            state,
+            holder: row.holder.to_string(),
+            instance: row.instance.clone(),
+            process: row.process.clone(),
+            address: row.address.clone(),
+            version: row.version.clone(),
+            term: row.term.get(),
+            claimed_at: time(row.claimed_at),
+            claimed_at_ms: row.claimed_at.as_millis(),
+            renewed_at: time(row.renewed_at),
+            renewed_at_ms: row.renewed_at.as_millis(),
+            expires_at: (state != State::Released).then(|| time(row.expires_at)).flatten(),
+            expires_at_ms: row.expires_at.as_millis(),
+            expires_in_ms: (state == State::Held).then(|| whole_ms(row.expires_at.since(now))),
+            ttl_ms: whole_ms(row.ttl),
+            resign_asked: row.resign_term == row.term.get(),
+            slot: text(row.slot),
+            slot_ms: ms(row.slot),
+            unfinished_slot: text(row.unfinished_slot),
+            unfinished_slot_ms: ms(row.unfinished_slot),
+            rerun_slot: text(row.rerun_slot),
+            rerun_slot_ms: ms(row.rerun_slot),
+        }
+    }
+}
+
+fn whole_ms(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The value as indented JSON with a line break at the end.
+pub(crate) fn to_text(value: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    let mut out = String::with_capacity(text.len() + 1);
+    for character in text.chars() {
+        // JSON lets these stand as they are, and a terminal may obey them.
+        if matches!(character, '\u{7f}'..='\u{9f}') {
+            out.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            out.push(character);
+        }
+    }
+    out.push('\n');
+    out
+}

@@ -1,0 +1,77 @@
+//! `lease run`: from the claim to the release, with the command between them.
+
+use std::time::Duration;
+
+use lease_core::{Claimed, Error, Instance, LeaseName, Leases, Refusal, Timings};
+
+use crate::args::RunArguments;
+use crate::command::Program;
+use crate::database::Database;
+use crate::exit::{Failure, SYSTEM, code_of_signal, say};
+use crate::signals::Signals;
+use crate::status::refusal;
+use crate::supervise::supervise;
+use crate::text::without_passwords;
+
+pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
+    let name = LeaseName::new(&arguments.name).map_err(Failure::usage)?;
+    let timings = arguments.ttl.map_or(Ok(Timings::default()), Timings::from_ttl).map_err(Failure::usage)?;
+    let database = Database::named(&arguments.database)?;
+    let program = Program::find(arguments.command)?;
+    let mut signals = Signals::listen()
+        .map_err(|error| Failure::new(SYSTEM, format!("cannot receive signals: {error}")))?;
+
+    let store = database.create().await?;
+    let mut instance = Instance::current();
+    if let Some(label) = &arguments.label {
+        instance = instance.label(label);
+    }
+    let leases = Leases::builder_shared(store.0.clone()).timings(timings).instance(instance).build()?;
+    store.make_ready().await?;
+
+    let claimed = tokio::select! {
+        claimed = claim(&leases, &name, arguments.wait) => claimed,
+        signal = signals.next_to_end() => {
+            close(&leases, &mut signals).await;
+            return Ok(code_of_signal(signal));
+        }
+    };
+    let outcome = match claimed {
+        Ok(Claimed::Granted(lease)) => supervise(lease, &leases, &program, &mut signals).await,
+        Ok(Claimed::Held(held)) => {
+            if !arguments.quiet {
+                say(&by_whom(&held).await);
+            }
+            Ok(arguments.held_exit)
+        }
+        Err(error) => Err(error.into()),
+    };
+    close(&leases, &mut signals).await;
+    outcome
+}
+
+async fn claim(leases: &Leases, name: &LeaseName, wait: Option<Duration>) -> Result<Claimed, Error> {
+    match wait {
+        None => leases.claim(name).await,
+        Some(wait) => leases.acquire(name, wait).await,
+    }
+}
+
+async fn by_whom(held: &Refusal) -> String {
+    match held.inspect().await {
+        Ok(seen) => refusal(held.name(), held.database(), &seen),
+        Err(error) => without_passwords(&format!(
+            "{:?} is held by somebody else; by whom, cannot be read: {error}",
+            held.name()
+        )),
+    }
+}
+
+/// Lets names go out that are ours, or may be for all we know. A signal ends the wait; what was not
+/// given back by then expires.
+async fn close(leases: &Leases, signals: &mut Signals) {
+    tokio::select! {
+        () = leases.close() => {}
+        _ = signals.next_to_end() => {}
+    }
+}

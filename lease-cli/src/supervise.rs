@@ -1,0 +1,193 @@
+//! The time during which the command runs: feeds the guardian, passes signals on, and sees to it
+//! that nothing of the command is left when the lease is given back.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lease_core::{Clock, Lease, Leases, Moment, Tenure, Timings, sleep_until};
+use rustix::process::{Signal, kill_current_process_group};
+use signal_hook::consts::{SIGCONT, SIGTSTP};
+
+use crate::command::Program;
+use crate::exit::{Failure, LOST, NOT_EXECUTABLE, SYSTEM, code_of_command, say};
+use crate::guardian::{Guardian, Report};
+use crate::signals::{Received, Signals};
+use crate::terminal::Terminal;
+
+/// Runs the command under the lease and gives the lease back. Answers the exit code.
+pub(crate) async fn supervise(
+    lease: Lease,
+    leases: &Leases,
+    program: &Program,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let outcome = match Supervision::start(&lease, leases, program) {
+        Ok(supervision) => supervision.run(program, signals).await,
+        Err(error) => Err(Failure::new(SYSTEM, format!("cannot start the guardian of the command: {error}"))),
+    };
+    if let Err(error) = lease.release().await {
+        say(&format!("the command has ended, but: {error}"));
+    }
+    outcome
+}
+
+struct Supervision {
+    tenure: Tenure,
+    timings: Timings,
+    clock: Arc<dyn Clock>,
+    guardian: Guardian,
+    terminal: Terminal,
+    started: bool,
+    /// The error number, when the command could not be run.
+    failed: Option<i32>,
+    ended: Option<ExitStatus>,
+    /// When to kill what is left though the guardian has not; set once the lease is lost.
+    kill_at: Option<Moment>,
+    /// The signal of the terminal that the command is stopped by.
+    stopped_by: Option<i32>,
+}
+
+impl Supervision {
+    fn start(lease: &Lease, leases: &Leases, program: &Program) -> io::Result<Self> {
+        let variables = [
+            ("LEASE_NAME", lease.name().to_string()),
+            ("LEASE_TERM", lease.term().to_string()),
+            ("LEASE_HOLDER", lease.holder().to_string()),
+        ];
+        let timings = *leases.timings();
+        Ok(Self {
+            guardian: Guardian::start(program, &variables, timings.grace())?,
+            tenure: lease.tenure(),
+            timings,
+            clock: Arc::clone(leases.clock()),
+            terminal: Terminal::open(),
+            started: false,
+            failed: None,
+            ended: None,
+            kill_at: None,
+            stopped_by: None,
+        })
+    }
+
+    async fn run(mut self, program: &Program, signals: &mut Signals) -> Result<u8, Failure> {
+        self.guardian.believe(self.tenure.deadline());
+        let mut feed_at = self.next_feed();
+        loop {
+            let is_lost = self.kill_at.is_some();
+            tokio::select! {
+                report = self.guardian.report() => match report {
+                    Some(report) => self.heard(report),
+                    None => break,
+                },
+                signal = signals.next() => match signal {
+                    Received::PassOn(signal) => self.guardian.pass_on(signal),
+                    Received::Continued => self.continue_command(),
+                },
+                reason = self.tenure.lost(), if !is_lost => self.lost(&reason.to_string()),
+                () = sleep_until(&self.clock, feed_at), if !is_lost => {
+                    self.guardian.believe(self.tenure.deadline());
+                    feed_at = self.next_feed();
+                }
+                () = kill_time(&self.clock, self.kill_at) => self.guardian.kill(),
+            }
+        }
+        self.terminal.take_back(self.guardian.group());
+        self.guardian.end_group().await;
+        self.outcome(program)
+    }
+
+    fn heard(&mut self, report: Report) {
+        match report {
+            Report::Started => self.started = true,
+            Report::NotStarted(errno) => self.failed = Some(errno),
+            Report::Stopped(signal) => self.stop_with_command(signal),
+            Report::Ending if self.kill_at.is_none() => self.lost("its guardian heard of no renewal in time"),
+            Report::Ending => {}
+            Report::Ended(status) => self.ended = Some(ExitStatus::from_raw(status)),
+        }
+    }
+
+    /// Has the command ended by the guardian, and from here in case that one is stopped.
+    fn lost(&mut self, reason: &str) {
+        self.guardian.lost();
+        // A little later than the guardian does it.
+        let grace = self.timings.grace() / 20 * 19;
+        self.kill_at = Some(self.clock.now().min(self.tenure.deadline()) + grace);
+        say(&format!(
+            "lost {:?} (term {}): {reason}; the command is being ended",
+            self.tenure.name(),
+            self.tenure.term(),
+        ));
+    }
+
+    /// The terminal stopped the command: stops this process too, as one job, unless the command only
+    /// asked for the terminal and can have it.
+    fn stop_with_command(&mut self, signal: i32) {
+        self.stopped_by = Some(signal);
+        let group = self.guardian.group();
+        if signal != SIGTSTP && self.terminal.lend(group) {
+            self.guardian.pass_on(SIGCONT);
+            return;
+        }
+        self.terminal.take_back(group);
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            // Time passes here. A group that no shell looks after is not stopped; then this goes on.
+            let _ = kill_current_process_group(signal);
+        }
+        self.continue_command();
+    }
+
+    /// After this process was continued: the command too, with the terminal if that is ours to lend.
+    /// A command that wants the terminal and cannot have it stays stopped, rather than ask without end.
+    fn continue_command(&mut self) {
+        let has_terminal = self.terminal.lend(self.guardian.group());
+        if has_terminal || self.stopped_by == Some(SIGTSTP) {
+            self.stopped_by = None;
+            self.guardian.pass_on(SIGCONT);
+        }
+    }
+
+    /// More often as the deadline comes near, since a renewal that took place then must be heard of in time.
+    fn next_feed(&self) -> Moment {
+        let now = self.clock.now();
+        let left = self.tenure.deadline().since(now) / 4;
+        now + left.clamp(Duration::from_millis(5), self.timings.renew() / 4)
+    }
+
+    fn outcome(&self, program: &Program) -> Result<u8, Failure> {
+        let (name, term) = (self.tenure.name(), self.tenure.term());
+        if self.kill_at.is_some() {
+            return Ok(LOST);
+        }
+        if !self.tenure.check() {
+            return Err(Failure::new(LOST, format!("lost {name:?} (term {term}) while the command ran")));
+        }
+        if let Some(status) = self.ended {
+            return Ok(code_of_command(status));
+        }
+        if let Some(errno) = self.failed {
+            let error = io::Error::from_raw_os_error(errno);
+            return Err(Failure::new(NOT_EXECUTABLE, format!("cannot run {:?}: {error}", program.name())));
+        }
+        if self.started {
+            let message =
+                "the guardian of the command was killed, so the command was killed too; run it again";
+            return Err(Failure::new(LOST, message));
+        }
+        Err(Failure::new(
+            SYSTEM,
+            "the guardian of the command ended before it started the command; try again",
+        ))
+    }
+}
+
+/// Waits until it is time to kill; for ever while there is nothing to kill.
+async fn kill_time(clock: &Arc<dyn Clock>, at: Option<Moment>) {
+    match at {
+        Some(at) => sleep_until(clock, at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,65 @@
+//! Tables: as wide as the terminal, and never wrapped where a program reads them.
+
+use std::io;
+
+use comfy_table::{ContentArrangement, Table, presets};
+use rustix::termios::tcgetwinsize;
+
+use crate::text::visible;
+
+/// The table as text, each line ended. Without a width no line is wrapped.
+pub(crate) fn render<const N: usize>(
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+    width: Option<u16>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).force_no_tty().set_header(head);
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
+    if let Some(first) = table.column_mut(0) {
+        first.set_padding((0, 1));
+    }
+    for row in rows {
+        table.add_row(row.map(|cell| visible(&cell)));
+    }
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// The width of the terminal that standard output is; `None` when it is none or does not say.
+pub(crate) fn terminal_width() -> Option<u16> {
+    tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|width| *width > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> impl Iterator<Item = [String; 2]> {
+        [["a".repeat(40), "x\u{1b}[31m".to_owned()], ["b".to_owned(), "größe".to_owned()]].into_iter()
+    }
+
+    #[test]
+    fn a_program_reads_one_line_a_row() {
+        let text = render(["NAME", "HOLDER"], rows(), None);
+        let lines: Vec<&str> = text.lines().collect();
+        let name = "a".repeat(40);
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].starts_with("NAME "), "{text}");
+        assert_eq!(lines[1], format!(r"{name}  x\u{{1b}}[31m"));
+        assert!(lines[2].starts_with("b ") && lines[2].ends_with("größe"), "{text}");
+    }
+
+    #[test]
+    fn a_terminal_gets_lines_that_fit() {
+        let text = render(["NAME", "HOLDER"], rows(), Some(30));
+        assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
+        assert_eq!(text.matches('a').count(), 40, "{text}");
+    }
+
+    #[test]
+    fn a_terminal_too_narrow_for_anything_gets_a_table_all_the_same() {
+        assert!(render(["NAME", "HOLDER"], rows(), Some(1)).contains('b'));
+    }
+}
