@@ -24,8 +24,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Sub {
     /// Run a command while holding a lease, if nobody else holds it
     ///
-    /// The command gets LEASE_NAME, LEASE_TERM and LEASE_HOLDER. Should the lease be lost, or `lease`
-    /// itself be killed or stopped, the command and all it started are ended before another can
+    /// The command gets `LEASE_NAME`, `LEASE_TERM` and `LEASE_HOLDER`. Should the lease be lost, or `lease`
+    /// itself be killed or stopped, the command and what it started are ended before another can
     /// take the lease.
     Run(RunArguments),
     /// Say who holds a lease
@@ -47,10 +47,10 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) database: DatabaseArguments,
     /// Wait this long to be granted the lease, rather than give up at once
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) wait: Option<Duration>,
     /// How long a lease whose holder has vanished stays taken [default: 15s]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) ttl: Option<Duration>,
     /// The exit code when somebody else holds the lease
     #[arg(long, value_name = "N", default_value_t = crate::exit::HELD)]
@@ -88,8 +88,8 @@ pub(crate) struct ListArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct DatabaseArguments {
-    /// The database: sqlite:PATH or a path [default: $LEASE_DATABASE_URL, or a file in the user's
-    /// state folder]
+    /// The database: sqlite:PATH or a path [default: that in `LEASE_DATABASE_URL`, or a file in the
+    /// user's state folder]
     // Not clap's `env`: its help and its errors would show a password.
     #[arg(long, value_name = "URL")]
     pub(crate) db: Option<OsString>,

@@ -1,5 +1,8 @@
 //! The shape of `--json`, documented in the README. Fields are added, never renamed or removed.
 
+use std::fmt::Write;
+use std::time::Duration;
+
 use lease_core::{DbTime, Inspection, LeaseRow, Slot};
 use serde::Serialize;
 
@@ -126,7 +129,7 @@ impl Lease {
     }
 }
 
-fn whole_ms(duration: std::time::Duration) -> u64 {
+fn whole_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -137,7 +140,7 @@ pub(crate) fn to_text(value: &impl Serialize) -> String {
     for character in text.chars() {
         // JSON lets these stand as they are, and a terminal may obey them.
         if matches!(character, '\u{7f}'..='\u{9f}') {
-            out.push_str(&format!("\\u{:04x}", u32::from(character)));
+            let _ = write!(out, "\\u{:04x}", u32::from(character));
         } else {
             out.push(character);
         }

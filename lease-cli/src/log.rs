@@ -4,7 +4,7 @@ use std::env;
 use std::fmt;
 use std::io;
 
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
@@ -45,8 +45,18 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        if is_said_anyway(event.metadata()) {
+            return Ok(());
+        }
         let mut fields = String::new();
         context.format_fields(Writer::new(&mut fields), event)?;
         writeln!(writer, "lease: {} {}", event.metadata().level(), one_line(&fields))
     }
+}
+
+/// The loss of a lease: `lease run` says that itself, with what it does about it.
+fn is_said_anyway(event: &Metadata<'_>) -> bool {
+    *event.level() == Level::ERROR
+        && event.target().starts_with("lease_core")
+        && event.fields().field("reason").is_some()
 }

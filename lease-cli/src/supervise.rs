@@ -44,7 +44,8 @@ struct Supervision {
     /// The error number, when the command could not be run.
     failed: Option<i32>,
     ended: Option<ExitStatus>,
-    /// When to kill what is left though the guardian has not; set once the lease is lost.
+    is_lost: bool,
+    /// When to kill what is left after the loss, should the guardian not have done it.
     kill_at: Option<Moment>,
     /// The signal of the terminal that the command is stopped by.
     stopped_by: Option<i32>,
@@ -67,6 +68,7 @@ impl Supervision {
             started: false,
             failed: None,
             ended: None,
+            is_lost: false,
             kill_at: None,
             stopped_by: None,
         })
@@ -76,7 +78,6 @@ impl Supervision {
         self.guardian.believe(self.tenure.deadline());
         let mut feed_at = self.next_feed();
         loop {
-            let is_lost = self.kill_at.is_some();
             tokio::select! {
                 report = self.guardian.report() => match report {
                     Some(report) => self.heard(report),
@@ -86,12 +87,15 @@ impl Supervision {
                     Received::PassOn(signal) => self.guardian.pass_on(signal),
                     Received::Continued => self.continue_command(),
                 },
-                reason = self.tenure.lost(), if !is_lost => self.lost(&reason.to_string()),
-                () = sleep_until(&self.clock, feed_at), if !is_lost => {
+                reason = self.tenure.lost(), if !self.is_lost => self.lost(&reason.to_string()),
+                () = sleep_until(&self.clock, feed_at), if !self.is_lost => {
                     self.guardian.believe(self.tenure.deadline());
                     feed_at = self.next_feed();
                 }
-                () = kill_time(&self.clock, self.kill_at) => self.guardian.kill(),
+                () = sleep_until(&self.clock, self.kill_at.unwrap_or_default()), if self.kill_at.is_some() => {
+                    self.kill_at = None;
+                    self.guardian.kill();
+                }
             }
         }
         self.terminal.take_back(self.guardian.group());
@@ -104,7 +108,7 @@ impl Supervision {
             Report::Started => self.started = true,
             Report::NotStarted(errno) => self.failed = Some(errno),
             Report::Stopped(signal) => self.stop_with_command(signal),
-            Report::Ending if self.kill_at.is_none() => self.lost("its guardian heard of no renewal in time"),
+            Report::Ending if !self.is_lost => self.lost("its guardian heard of no renewal in time"),
             Report::Ending => {}
             Report::Ended(status) => self.ended = Some(ExitStatus::from_raw(status)),
         }
@@ -113,6 +117,7 @@ impl Supervision {
     /// Has the command ended by the guardian, and from here in case that one is stopped.
     fn lost(&mut self, reason: &str) {
         self.guardian.lost();
+        self.is_lost = true;
         // A little later than the guardian does it.
         let grace = self.timings.grace() / 20 * 19;
         self.kill_at = Some(self.clock.now().min(self.tenure.deadline()) + grace);
@@ -159,7 +164,7 @@ impl Supervision {
 
     fn outcome(&self, program: &Program) -> Result<u8, Failure> {
         let (name, term) = (self.tenure.name(), self.tenure.term());
-        if self.kill_at.is_some() {
+        if self.is_lost {
             return Ok(LOST);
         }
         if !self.tenure.check() {
@@ -181,13 +186,5 @@ impl Supervision {
             SYSTEM,
             "the guardian of the command ended before it started the command; try again",
         ))
-    }
-}
-
-/// Waits until it is time to kill; for ever while there is nothing to kill.
-async fn kill_time(clock: &Arc<dyn Clock>, at: Option<Moment>) {
-    match at {
-        Some(at) => sleep_until(clock, at).await,
-        None => std::future::pending().await,
     }
 }

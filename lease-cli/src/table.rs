@@ -24,7 +24,9 @@ pub(crate) fn render<const N: usize>(
     for row in rows {
         table.add_row(row.map(|cell| visible(&cell)));
     }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    let mut text = table.trim_fmt();
+    text.push('\n');
+    text
 }
 
 /// The width of the terminal that standard output is; `None` when it is none or does not say.

@@ -1,9 +1,8 @@
 //! The side of `lease run`: starts the guardian, feeds it, hears from it, and sees to its end.
 
 use std::env;
-use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::CommandExt;
@@ -29,7 +28,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) struct Guardian {
     process: Child,
     group: Pid,
-    socket: UnixStream,
+    orders: StdUnixStream,
+    reports: UnixStream,
     inbox: Inbox,
     fed: Option<Moment>,
 }
@@ -55,7 +55,9 @@ impl Guardian {
             .process_group(0)
             .spawn()?;
         let group = Pid::from_child(&process);
-        Ok(Self { process, group, socket: UnixStream::from_std(ours)?, inbox: Inbox::default(), fed: None })
+        let orders = ours.try_clone()?;
+        let reports = UnixStream::from_std(ours)?;
+        Ok(Self { process, group, orders, reports, inbox: Inbox::default(), fed: None })
     }
 
     /// The process group of guardian and command.
@@ -86,9 +88,9 @@ impl Guardian {
             if let Some(report) = self.inbox.next().and_then(Report::decode) {
                 return Some(report);
             }
-            self.socket.readable().await.ok()?;
+            self.reports.readable().await.ok()?;
             let mut bytes = [0; 8 * FRAME];
-            match self.socket.try_read(&mut bytes) {
+            match self.reports.try_read(&mut bytes) {
                 Ok(0) => return None,
                 Ok(length) => self.inbox.push(&bytes[..length]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -116,7 +118,7 @@ impl Guardian {
 
     /// Whether it could be sent. A frame is so short that a socket takes all of it or nothing.
     fn send(&self, order: Order) -> bool {
-        self.socket.try_write(&order.encode()).is_ok()
+        (&self.orders).write(&order.encode()).is_ok()
     }
 }
 

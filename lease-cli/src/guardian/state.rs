@@ -55,10 +55,6 @@ impl GuardianState {
         self.ended_at.get_or_insert(now);
     }
 
-    pub(super) fn command_has_ended(&self) -> bool {
-        self.ended_at.is_some()
-    }
-
     /// Whether any process of the group but the guardian is left.
     pub(super) fn group_is_empty(&mut self, empty: bool) {
         self.group_is_empty = empty;

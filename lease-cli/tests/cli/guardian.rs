@@ -1,0 +1,184 @@
+//! No process of the command is left when another claim succeeds, whatever happens to `lease`.
+
+use std::fs;
+
+use rusqlite::Connection;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::bench::{Bench, Process, Running, eventually};
+
+/// The ttl of these tests, and how much later than it a successor may come: it looks at the row when
+/// it expires, but a busy machine may take its time.
+const TTL: &str = "3s";
+const TTL_MS: i64 = 3_000;
+const SLACK_MS: i64 = 20_000;
+
+const COMMAND: [&str; 3] = ["sh", "-c", "sleep 1000 & sleep 1001"];
+
+fn start(bench: &Bench, command: &[&str]) -> Running {
+    bench.start(&[&["run", "x", "--ttl", TTL, "--"], command].concat())
+}
+
+/// Starts [`COMMAND`] and answers its processes too.
+fn start_with_children(bench: &Bench) -> (Running, Vec<Process>) {
+    let running = start(bench, &COMMAND);
+    bench.await_command("sleep 1000");
+    bench.await_command("sleep 1001");
+    (running, bench.commands())
+}
+
+/// Waits for the lease as a successor, whose command says which of these processes are left.
+fn succeed(bench: &Bench, family: &[Process]) -> Value {
+    let before = bench.status("x")["lease"].clone();
+    let stats: Vec<String> = family.iter().map(|process| format!("/proc/{}/stat", process.pid())).collect();
+    let script = format!("cat {} 2>/dev/null; true", stats.join(" "));
+    let arguments = ["run", "x", "--ttl", TTL, "--wait", "10m", "--", "sh", "-c", &script];
+    let outcome = bench.run(&arguments).expect(0);
+    let left: Vec<&str> = outcome.out.lines().filter(|stat| !stat.contains(") Z ")).collect();
+    assert!(left.is_empty(), "left when the successor began: {left:?}");
+
+    let after = bench.status("x")["lease"].clone();
+    assert_eq!(after["term"].as_i64().unwrap(), before["term"].as_i64().unwrap() + 1);
+    let waited = after["claimed_at_ms"].as_i64().unwrap() - before["renewed_at_ms"].as_i64().unwrap();
+    assert!(waited <= TTL_MS + SLACK_MS, "{waited} ms from the last renewal to the next claim");
+    after
+}
+
+#[test]
+fn after_sigkill_of_lease_nothing_of_its_command_is_left() {
+    let bench = Bench::new();
+    let (running, family) = start_with_children(&bench);
+    running.signal(Signal::KILL);
+    assert_eq!(running.wait().code, None);
+    succeed(&bench, &family);
+    assert!(bench.living().is_empty(), "{:?}", bench.living());
+}
+
+#[test]
+fn after_sigstop_of_lease_nothing_of_its_command_is_left_and_going_on_it_exits_70() {
+    let bench = Bench::new();
+    let (running, family) = start_with_children(&bench);
+    running.signal(Signal::STOP);
+    succeed(&bench, &family);
+    running.signal(Signal::CONT);
+    let line = running.wait().expect_line(70);
+    assert!(line.contains("lost \"x\" (term 1)"), "{line}");
+    assert!(bench.living().is_empty(), "{:?}", bench.living());
+}
+
+#[test]
+fn a_command_deaf_to_sigterm_is_killed_all_the_same() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        let bench = Bench::new();
+        let script = "trap '' TERM HUP INT; sleep 1000 & echo >begun; while :; do sleep 1; done";
+        let running = start(&bench, &["sh", "-c", script]);
+        bench.await_file("begun");
+        bench.await_command("sleep 1000");
+        let family = bench.commands();
+        assert!(family.len() >= 2, "{family:?}");
+        running.signal(signal);
+        succeed(&bench, &family);
+        drop(running);
+    }
+}
+
+#[test]
+fn when_the_guardian_is_killed_the_command_is_too_and_the_lease_given_back() {
+    let bench = Bench::new();
+    let (running, _) = start_with_children(&bench);
+    bench.await_guardian().signal(Signal::KILL);
+    let line = running.wait().expect_line(70);
+    assert!(line.contains("guardian"), "{line}");
+    assert!(bench.living().is_empty(), "{:?}", bench.living());
+    assert_eq!(bench.status("x")["lease"]["state"], "released");
+}
+
+#[test]
+fn when_lease_and_guardian_are_killed_at_once_the_command_is_too() {
+    let bench = Bench::new();
+    let running = start(&bench, &["sleep", "1000"]);
+    let guardian = bench.await_guardian();
+    let command = bench.await_command("sleep 1000");
+    running.signal(Signal::STOP);
+    guardian.signal(Signal::KILL);
+    running.signal(Signal::KILL);
+    eventually("the end of the command", || (!command.lives()).then_some(()));
+}
+
+/// Takes the lease away, as somebody does who clears the row of a holder believed dead.
+fn take_away(bench: &Bench) {
+    let database = Connection::open(bench.database()).unwrap();
+    let taken = database.execute("UPDATE leases SET holder = 'ffffffffffffffffffffffffffffffff'", []);
+    assert_eq!(taken.unwrap(), 1);
+}
+
+#[test]
+fn at_the_loss_the_command_is_asked_to_end_and_lease_exits_70_whatever_it_answers() {
+    let bench = Bench::new();
+    let script = "trap 'echo >asked; exit 0' TERM; echo >begun; while :; do sleep 0.05; done";
+    let running = start(&bench, &["sh", "-c", script]);
+    bench.await_file("begun");
+    take_away(&bench);
+    // The shell may have a word to say too.
+    let lines = running.wait().expect(70).err;
+    let ours: Vec<&str> = lines.lines().filter(|line| line.starts_with("lease: ")).collect();
+    assert!(ours.len() == 1 && ours[0].contains("lost \"x\" (term 1)"), "{lines}");
+    bench.await_file("asked");
+    assert!(bench.living().is_empty(), "{:?}", bench.living());
+}
+
+#[test]
+fn a_stopped_guardian_does_not_keep_the_command_alive_after_the_loss() {
+    let bench = Bench::new();
+    let (running, _) = start_with_children(&bench);
+    bench.await_guardian().signal(Signal::STOP);
+    take_away(&bench);
+    running.wait().expect_line(70);
+    assert!(bench.living().is_empty(), "{:?}", bench.living());
+}
+
+#[test]
+fn a_command_that_leaves_its_group_is_still_guarded_itself() {
+    let bench = Bench::new();
+    let running = start(&bench, &["setsid", "sleep", "1000"]);
+    let command = bench.await_command("sleep 1000");
+    running.signal(Signal::KILL);
+    eventually("the end of the command", || (!command.lives()).then_some(()));
+}
+
+#[test]
+fn signals_are_passed_on_again_and_again_while_renewals_go_on_until_the_command_has_ended() {
+    let bench = Bench::new();
+    let script = "trap 'echo x >>asked' TERM; echo >begun; while ! [ -e end ]; do sleep 0.05; done; exit 5";
+    let arguments = ["run", "x", "--ttl", "6s", "--", "sh", "-c", script];
+    let mut running = bench.start(&arguments);
+    bench.await_file("begun");
+    let lease = || bench.status("x")["lease"].clone();
+    running.signal(Signal::TERM);
+    bench.await_file("asked");
+    let asked_at = lease()["renewed_at_ms"].as_i64().unwrap();
+    eventually("renewals for longer than a ttl after the signal", || {
+        assert!(!running.has_ended());
+        (lease()["renewed_at_ms"].as_i64().unwrap() > asked_at + 6_500).then_some(())
+    });
+    assert_eq!(bench.term("x"), 1);
+    assert_eq!(bench.await_file("asked"), "x\n");
+    running.signal(Signal::TERM);
+    eventually("the second signal", || (bench.await_file("asked") == "x\nx\n").then_some(()));
+    fs::write(bench.path("end"), "").unwrap();
+    running.wait().expect(5);
+    assert_eq!(lease()["state"], "released");
+}
+
+#[test]
+fn a_command_ended_by_a_signal_passed_on_is_reported_as_a_shell_does() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::USR1, 138)] {
+        let bench = Bench::new();
+        let running = start(&bench, &["sh", "-c", "echo >begun; exec sleep 1000"]);
+        bench.await_file("begun");
+        running.signal(signal);
+        assert_eq!(running.wait().expect(code).err, "");
+        assert_eq!(bench.status("x")["lease"]["state"], "released");
+    }
+}

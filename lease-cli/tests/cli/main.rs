@@ -1,0 +1,10 @@
+//! The program as people run it: the real binary, real processes, real signals.
+
+mod bad_input;
+mod bench;
+mod contention;
+mod exits;
+mod guardian;
+mod running;
+mod show;
+mod terminal;
