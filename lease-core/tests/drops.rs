@@ -102,6 +102,41 @@ async fn a_claim_granted_after_its_caller_gave_up_is_given_back() {
 }
 
 #[tokio::test]
+async fn a_claim_that_never_lands_is_released_for_a_ttl_and_no_longer() {
+    let world = World::new();
+    world.store.next(Op::Claim, Fault::HangBefore);
+    let leases = world.leases.clone();
+    let claiming = tokio::spawn(async move { leases.claim("nightly").await });
+    world.play(SECOND * 5).await;
+    assert_eq!(claiming.await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
+    assert_eq!(world.store.calls(Op::Release), 1);
+    world.play(SECOND * 60).await;
+    // One each renew interval within the ttl: at 0, 2, ... 14 s.
+    assert_eq!(world.store.calls(Op::Release), 8);
+    tokio::time::timeout(SECOND * 60, world.leases.close()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_answered_after_its_caller_gave_up_ends_the_releases_once_it_can_no_longer_be_granted() {
+    // Refused late: by a holder, or by an error that surely changed nothing.
+    for held in [true, false] {
+        let world = World::new();
+        let _holder = if held { Some(granted(world.other().claim("nightly").await.unwrap())) } else { None };
+        if !held {
+            world.database.drop_table();
+        }
+        world.store.next(Op::Claim, Fault::DelayBefore(SECOND * 8));
+        world.store.always(Op::Release, Fault::FailBefore(ErrorKind::Unavailable));
+        let leases = world.leases.clone();
+        let claiming = tokio::spawn(async move { leases.claim("nightly").await });
+        world.play(SECOND * 60).await;
+        claiming.await.unwrap().unwrap_err();
+        // At 5 and 7 s; the answer came at 8 s.
+        assert_eq!(world.store.calls(Op::Release), 2, "held: {held}");
+    }
+}
+
+#[tokio::test]
 async fn a_dropped_acquire_leaves_nothing_behind() {
     let world = World::new();
     let holder = granted(world.other().claim("nightly").await.unwrap());
