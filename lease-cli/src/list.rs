@@ -29,7 +29,7 @@ pub(crate) async fn list(arguments: &ListArguments) -> Result<u8, Failure> {
     } else {
         let lines = rows().map(|(row, now)| line(row, now));
         answer(&table::render(
-            ["NAME", "STATE", "HOLDER", "TERM", "SINCE", "EXPIRES"],
+            ["NAME", "STATE", "INSTANCE", "TERM", "SINCE", "EXPIRES"],
             lines,
             table::terminal_width(),
         ))?;

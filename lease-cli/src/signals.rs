@@ -30,7 +30,11 @@ impl Ignored {
 
 /// The signals that `lease run` receives.
 #[derive(Debug)]
-pub(crate) struct Signals(Vec<(i32, Signal)>);
+pub(crate) struct Signals {
+    wanted: Vec<(i32, Signal)>,
+    /// Not read: where it is ignored, children that end are gone before they are waited for.
+    _child: Signal,
+}
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +51,16 @@ impl Signals {
         let ignored = Ignored::at_start();
         let wanted = PASSED_ON.into_iter().filter(|number| !ignored.contains(*number)).chain([SIGCONT]);
         let listen = |number| Ok((number, signal(SignalKind::from_raw(number))?));
-        wanted.map(listen).collect::<io::Result<_>>().map(Self)
+        Ok(Self {
+            wanted: wanted.map(listen).collect::<io::Result<_>>()?,
+            _child: signal(SignalKind::child())?,
+        })
     }
 
     /// The next signal. May be dropped and called again.
     pub(crate) async fn next(&mut self) -> Received {
         poll_fn(|context| {
-            for (number, signal) in &mut self.0 {
+            for (number, signal) in &mut self.wanted {
                 if signal.poll_recv(context).is_ready() {
                     let passed_on = *number != SIGCONT;
                     return Poll::Ready(if passed_on {

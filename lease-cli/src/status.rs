@@ -35,7 +35,7 @@ fn for_people(name: &LeaseName, database: &str, seen: Option<&Inspection>) -> St
         None => lines.push(("state", "never claimed".to_owned())),
         Some((row, now)) => {
             lines.push(("state", State::of(row, now).word().to_owned()));
-            lines.push(("holder", row.instance.clone()));
+            lines.push(("instance", row.instance.clone()));
             lines.push(("address", row.address.clone()));
             lines.push(("version", row.version.clone()));
             lines.push(("term", row.term.to_string()));
@@ -43,7 +43,7 @@ fn for_people(name: &LeaseName, database: &str, seen: Option<&Inspection>) -> St
             lines.push(("renewed", ago(row.renewed_at, now)));
             lines.push(("expires", expiry(row, now)));
             lines.push(("ttl", span(row.ttl)));
-            lines.push(("token", row.holder.to_string()));
+            lines.push(("holder", row.holder.to_string()));
         }
     }
     lines.push(("database", database.to_owned()));
@@ -154,7 +154,7 @@ pub(crate) mod tests {
         let text = for_people(&LeaseName::new("nightly").unwrap(), "SQLite file /x", Some(&seen));
         assert_eq!(
             text,
-            "name: nightly\nstate: held\nholder: a\\u{1b}[2J\\nb\nterm: 4\nclaimed: 2026-01-01T00:00:00Z (13.8 s ago)\nrenewed: 2026-01-01T00:00:12Z (1.2 s ago)\nexpires: 2026-01-01T00:00:27Z (in 13.8 s)\nttl: 15.0 s\ntoken: 07070707070707070707070707070707\ndatabase: SQLite file /x\n"
+            "name: nightly\nstate: held\ninstance: a\\u{1b}[2J\\nb\nterm: 4\nclaimed: 2026-01-01T00:00:00Z (13.8 s ago)\nrenewed: 2026-01-01T00:00:12Z (1.2 s ago)\nexpires: 2026-01-01T00:00:27Z (in 13.8 s)\nttl: 15.0 s\nholder: 07070707070707070707070707070707\ndatabase: SQLite file /x\n"
         );
     }
 

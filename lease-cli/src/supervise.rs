@@ -49,6 +49,8 @@ struct Supervision {
     kill_at: Option<Moment>,
     /// The signal of the terminal that the command is stopped by.
     stopped_by: Option<i32>,
+    /// The command was stopped for reading or setting the terminal, once at least.
+    wants_terminal: bool,
 }
 
 impl Supervision {
@@ -71,6 +73,7 @@ impl Supervision {
             is_lost: false,
             kill_at: None,
             stopped_by: None,
+            wants_terminal: false,
         })
     }
 
@@ -128,14 +131,16 @@ impl Supervision {
         ));
     }
 
-    /// The terminal stopped the command: stops this process too, as one job, unless the command only
-    /// asked for the terminal and can have it.
+    /// A signal of the terminal stopped the command. If it only asked for the terminal and can have it, it
+    /// goes on; otherwise this process stops too, so that who looks after it sees one job.
     fn stop_with_command(&mut self, signal: i32) {
         self.stopped_by = Some(signal);
         let group = self.guardian.group();
-        if signal != SIGTSTP && self.terminal.lend(group) {
-            self.guardian.pass_on(SIGCONT);
-            return;
+        if signal != SIGTSTP {
+            self.wants_terminal = true;
+            if self.terminal.lend(group) {
+                return self.continue_command();
+            }
         }
         self.terminal.take_back(group);
         if let Some(signal) = Signal::from_named_raw(signal) {
@@ -145,11 +150,12 @@ impl Supervision {
         self.continue_command();
     }
 
-    /// After this process was continued: the command too, with the terminal if that is ours to lend.
-    /// A command that wants the terminal and cannot have it stays stopped, rather than ask without end.
+    /// After this process was continued: the command too, if the terminal stopped it. One that wants the
+    /// terminal and cannot have it stays stopped, rather than ask without end.
     fn continue_command(&mut self) {
-        let has_terminal = self.terminal.lend(self.guardian.group());
-        if has_terminal || self.stopped_by == Some(SIGTSTP) {
+        let Some(signal) = self.stopped_by else { return };
+        let has_terminal = self.wants_terminal && self.terminal.lend(self.guardian.group());
+        if has_terminal || signal == SIGTSTP {
             self.stopped_by = None;
             self.guardian.pass_on(SIGCONT);
         }

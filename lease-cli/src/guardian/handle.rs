@@ -43,6 +43,8 @@ impl Guardian {
     ) -> io::Result<Self> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
+        let orders = ours.try_clone()?;
+        let reports = UnixStream::from_std(ours)?;
         fcntl_setfd(&theirs, FdFlags::empty())?;
         let process = Command::new(own_program()?)
             .arg0("lease")
@@ -55,8 +57,6 @@ impl Guardian {
             .process_group(0)
             .spawn()?;
         let group = Pid::from_child(&process);
-        let orders = ours.try_clone()?;
-        let reports = UnixStream::from_std(ours)?;
         Ok(Self { process, group, orders, reports, inbox: Inbox::default(), fed: None })
     }
 
@@ -127,17 +127,16 @@ fn own_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { env::current_exe() }
 }
 
-/// Whether no process of the group is left but some that have ended and that their parent, outside
-/// the group, may never wait for.
+/// Whether no process of the group lives. Those that have ended may wait to be reaped for ever, by a
+/// parent outside the group.
 fn group_has_ended(group: Pid) -> bool {
-    test_kill_process_group(group) == Err(Errno::SRCH)
-        || cfg!(target_os = "linux")
-            && fs::read_dir("/proc").is_ok_and(|entries| {
-                !entries
-                    .flatten()
-                    .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
-                    .any(|stat| is_live_member(&stat, group))
-            })
+    if test_kill_process_group(group) == Err(Errno::SRCH) {
+        return true;
+    }
+    let Ok(processes) = fs::read_dir("/proc") else { return false };
+    let mut stats =
+        processes.flatten().filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    cfg!(target_os = "linux") && !stats.any(|stat| is_live_member(&stat, group))
 }
 
 /// Reads a line of `/proc/PID/stat`: `PID (NAME) STATE PARENT GROUP ...`.

@@ -83,7 +83,7 @@ impl GuardianState {
     fn kill_at(&self) -> Option<Moment> {
         let asked_at = self.lost_at.into_iter().chain(self.ended_at).min()?;
         // A tenth of the grace is left for the kill itself, which a busy machine can delay.
-        Some((asked_at + self.grace).min(self.deadline + self.grace / 10 * 9))
+        Some(asked_at.min(self.deadline) + self.grace / 10 * 9)
     }
 }
 
@@ -139,16 +139,16 @@ mod tests {
         let mut state = guarding();
         state.lose(at(3_000));
         assert_eq!(state.step(at(3_000)), Step::Terminate);
-        assert_eq!(state.step(at(3_500)), Step::Wait(at(4_000)));
-        assert_eq!(state.step(at(4_000)), Step::Kill);
+        assert_eq!(state.step(at(3_500)), Step::Wait(at(3_900)));
+        assert_eq!(state.step(at(3_900)), Step::Kill);
     }
 
     #[test]
-    fn a_loss_near_the_deadline_does_not_push_the_kill_past_the_grace() {
+    fn a_loss_noticed_after_the_deadline_does_not_push_the_kill_past_the_grace() {
         let mut state = guarding();
-        state.lose(at(9_990));
-        assert_eq!(state.step(at(9_990)), Step::Terminate);
-        assert_eq!(state.step(at(9_991)), Step::Wait(at(10_900)));
+        state.lose(at(10_500));
+        assert_eq!(state.step(at(10_500)), Step::Terminate);
+        assert_eq!(state.step(at(10_501)), Step::Wait(at(10_900)));
         assert_eq!(state.step(at(10_900)), Step::Kill);
     }
 
@@ -157,8 +157,8 @@ mod tests {
         let mut state = guarding();
         state.lose(at(3_000));
         state.believed_until(at(99_000));
-        state.lose(at(3_900));
-        assert_eq!(state.step(at(4_000)), Step::Kill);
+        state.lose(at(3_800));
+        assert_eq!(state.step(at(3_900)), Step::Kill);
     }
 
     #[test]
@@ -183,10 +183,10 @@ mod tests {
         let mut state = guarding();
         state.command_ended(at(5_000));
         assert_eq!(state.step(at(5_000)), Step::Terminate);
-        assert_eq!(state.step(at(5_999)), Step::Wait(at(6_000)));
-        assert_eq!(state.step(at(6_000)), Step::Kill);
+        assert_eq!(state.step(at(5_899)), Step::Wait(at(5_900)));
+        assert_eq!(state.step(at(5_900)), Step::Kill);
         state.group_is_empty(true);
-        assert_eq!(state.step(at(6_000)), Step::Exit);
+        assert_eq!(state.step(at(5_900)), Step::Exit);
     }
 
     #[test]
@@ -195,8 +195,8 @@ mod tests {
         state.command_ended(at(9_950));
         assert_eq!(state.step(at(9_950)), Step::Terminate);
         assert_eq!(state.step(at(9_951)), Step::Wait(at(10_000)), "the loss is noticed on time");
-        assert_eq!(state.step(at(10_000)), Step::Wait(at(10_900)));
-        assert_eq!(state.step(at(10_900)), Step::Kill);
+        assert_eq!(state.step(at(10_000)), Step::Wait(at(10_850)));
+        assert_eq!(state.step(at(10_850)), Step::Kill);
     }
 
     #[test]
@@ -205,6 +205,6 @@ mod tests {
         state.lose(at(3_000));
         assert_eq!(state.step(at(3_000)), Step::Terminate);
         state.command_ended(at(3_100));
-        assert_eq!(state.step(at(3_100)), Step::Wait(at(4_000)));
+        assert_eq!(state.step(at(3_100)), Step::Wait(at(3_900)));
     }
 }

@@ -80,7 +80,7 @@ impl Watch {
     /// Waits for the first deadline and starts the command, unless the lease is lost by then.
     fn start(mut task: Task) -> io::Result<Option<Self>> {
         let group = getpid();
-        let signals = prepare_process(group)?;
+        let signals = prepare_process()?;
         let mut link = Link::new(task.run)?;
         let Some(deadline) = link.first_deadline()? else { return Ok(None) };
         let mut state = GuardianState::new(deadline, task.grace);
@@ -198,11 +198,11 @@ impl Watch {
 
 /// Makes this process one that survives the signals of its group and adopts the group's orphans.
 /// The stream answered becomes readable with each signal.
-fn prepare_process(own: Pid) -> io::Result<UnixStream> {
+fn prepare_process() -> io::Result<UnixStream> {
     #[cfg(target_os = "linux")]
     {
         rustix::thread::set_name(c"lease-guardian")?;
-        rustix::process::set_child_subreaper(Some(own))?;
+        rustix::process::set_child_subreaper(Some(getpid()))?;
     }
     let (woken, waker) = UnixStream::pair()?;
     woken.set_nonblocking(true)?;

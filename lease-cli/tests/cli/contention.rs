@@ -1,7 +1,12 @@
 //! Many at once.
 
 use std::collections::BTreeSet;
+use std::env;
 use std::fs;
+use std::time::Duration;
+
+use lease_core::{Claimed, Leases};
+use lease_sqlite::SqliteStore;
 
 use crate::bench::{Bench, Running, eventually};
 
@@ -42,8 +47,56 @@ fn no_term_repeats_over_the_runs_of_four_loops() {
     for each in loops {
         each.wait().expect(0);
     }
-    let terms: Vec<i64> = bench.await_file("terms").lines().map(|term| term.parse().unwrap()).collect();
+    assert_terms(&bench.await_file("terms"), 4 * EACH);
+}
+
+/// Tells a process started by the next test what to do.
+const CLAIMS: &str = "LEASE_TEST_CLAIMS";
+
+/// Without the program around it, so that a thousand claims take seconds.
+#[test]
+fn no_term_repeats_over_a_thousand_claims_from_four_processes() {
+    const EACH: i64 = 250;
+    let bench = Bench::new();
+    bench.run(&["migrate"]).expect(0);
+    let processes: Vec<_> = (0..4)
+        .map(|_| {
+            let mut command = bench.command(env::current_exe().unwrap());
+            command.args(["--exact", "contention::claims_of_one_process", "--nocapture"]);
+            bench.spawn(command.env(CLAIMS, EACH.to_string()))
+        })
+        .collect();
+    let outcomes: Vec<_> = processes.into_iter().map(|process| process.wait().expect(0)).collect();
+    let terms = outcomes.iter().flat_map(|outcome| outcome.out.lines());
+    let terms: Vec<&str> = terms.filter_map(|line| line.strip_prefix("claimed ")).collect();
+    assert_terms(&terms.join("\n"), 4 * EACH);
+}
+
+/// One of the four processes of the test above; on its own it claims nothing.
+#[test]
+fn claims_of_one_process() {
+    let Ok(claims) = env::var(CLAIMS) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = SqliteStore::open("leases.db").await.unwrap();
+        let leases = Leases::new(store).unwrap();
+        for _ in 0..claims.parse().unwrap() {
+            let lease = loop {
+                match leases.claim("x").await.unwrap() {
+                    Claimed::Granted(lease) => break lease,
+                    Claimed::Held(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+                }
+            };
+            println!("\nclaimed {}", lease.term());
+            lease.release().await.unwrap();
+        }
+    });
+}
+
+#[track_caller]
+fn assert_terms(terms: &str, claims: i64) {
+    let terms: Vec<i64> = terms.lines().map(|term| term.parse().unwrap()).collect();
     let distinct: BTreeSet<i64> = terms.iter().copied().collect();
-    assert_eq!(terms.len(), distinct.len());
-    assert_eq!(distinct, (1..=4 * EACH).collect());
+    assert_eq!(terms.len(), distinct.len(), "a term was given twice");
+    assert_eq!(distinct, (1..=claims).collect());
 }

@@ -19,7 +19,7 @@ fn status_says_what_is_known_of_a_lease() {
     let keys: Vec<&str> = outcome.out.lines().map(|line| line.split_once(": ").unwrap().0).collect();
     assert_eq!(
         keys,
-        ["name", "state", "holder", "term", "claimed", "renewed", "expires", "ttl", "token", "database"]
+        ["name", "state", "instance", "term", "claimed", "renewed", "expires", "ttl", "holder", "database"]
     );
     assert!(outcome.out.contains("state: held\n"), "{outcome:?}");
     assert!(outcome.out.contains(&format!(":{}\n", holder.pid())), "{outcome:?}");
