@@ -150,8 +150,7 @@ impl Place {
         for pragma in sql::SESSION {
             say(connection, pragma)?;
         }
-        let is_new = ask::<i64>(connection, sql::PAGE_COUNT)? == 0;
-        if is_new && wal_is_sound(rusqlite::version_number()) {
+        if self.is_new(connection)? && wal_is_sound(rusqlite::version_number()) {
             say(connection, sql::USE_WAL)?;
         }
         is_fit(connection)?;
@@ -159,6 +158,21 @@ impl Place {
             say(connection, sql::READ_ONLY)?;
         }
         Ok(())
+    }
+
+    /// Whether nobody has written to the file yet. SQLite takes a short text for an empty database,
+    /// and would write over it. The count is asked again, for another process may just have made the
+    /// first page, or died of it and left a journal that the first count rolled back.
+    fn is_new(&self, connection: &Connection) -> Result<bool, Failure> {
+        let is_empty = || Ok::<_, Failure>(ask::<i64>(connection, sql::PAGE_COUNT)? == 0);
+        if !is_empty()? {
+            return Ok(false);
+        }
+        let has_bytes = fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() > 0);
+        if has_bytes && is_empty()? {
+            return Err(StoreError::new(ErrorKind::Damaged, "the file is not an SQLite database").into());
+        }
+        Ok(!has_bytes)
     }
 }
 

@@ -237,7 +237,7 @@ pub(crate) fn unfinished_slots(table: &Table) -> String {
     format!(
         "SELECT name, unfinished_slot_ms, term FROM {table}
          WHERE name IN (SELECT value FROM json_each(:names))
-           AND unfinished_slot_ms <> 0 AND unfinished_slot_ms = slot_ms AND rerun_slot_ms <> unfinished_slot_ms
+           AND unfinished_slot_ms <> 0 AND unfinished_slot_ms = slot_ms AND rerun_slot_ms < slot_ms
            AND expires_at_ms <= {NOW}"
     )
 }
@@ -248,7 +248,7 @@ pub(crate) fn claim_rerun(table: &Table) -> String {
     format!(
         "UPDATE {table} SET {take}, rerun_slot_ms = :slot
          WHERE name = :name AND term = :term
-           AND unfinished_slot_ms = :slot AND slot_ms = :slot AND rerun_slot_ms <> :slot
+           AND unfinished_slot_ms = :slot AND slot_ms = :slot AND rerun_slot_ms < :slot
            AND expires_at_ms <= {NOW}
          RETURNING term"
     )
