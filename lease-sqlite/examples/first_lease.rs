@@ -9,12 +9,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = SqliteStore::open(path).await?;
     store.migrate().await?;
     let leases = Leases::new(store)?;
-    let work = |tenure: lease_core::Tenure| async move { Ok::<_, std::io::Error>(tenure.term()) };
-    match leases.try_run("first", work).await? {
+    let ran = leases.try_run("first", |tenure| async move { Ok::<_, std::io::Error>(tenure.term()) });
+    match ran.await? {
         Ran::Done(term) => println!("ran under term {term}"),
-        Ran::Held(refusal) => {
-            println!("{} runs elsewhere: {:?}", refusal.name(), refusal.inspect().await?.row)
-        }
+        Ran::Held(refusal) => println!("{} is held: {:?}", refusal.name(), refusal.inspect().await?.row),
     }
     leases.close().await;
     Ok(())

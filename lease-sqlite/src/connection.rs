@@ -275,4 +275,40 @@ mod tests {
             assert_eq!(wal_is_sound(number), sound, "{number}");
         }
     }
+
+    #[test]
+    fn a_connection_whose_commits_would_not_last_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = Connection::open(folder.path().join("x.db")).unwrap();
+        let kind = |pragmas: &str| {
+            connection.execute_batch(pragmas).unwrap();
+            is_fit(&connection).map_err(|failure| StoreError::from(failure).kind())
+        };
+        assert_eq!(kind("PRAGMA synchronous = EXTRA"), Ok(()));
+        assert_eq!(kind("PRAGMA synchronous = NORMAL"), Err(ErrorKind::NotDurable));
+        assert_eq!(
+            kind("PRAGMA synchronous = EXTRA; PRAGMA journal_mode = MEMORY"),
+            Err(ErrorKind::NotDurable)
+        );
+        assert_eq!(kind("PRAGMA journal_mode = DELETE"), Ok(()));
+    }
+
+    #[test]
+    fn every_connection_is_durable_and_the_readers_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |role| Place {
+            path: folder.path().join("leases.db"),
+            table: Table::new("leases").unwrap(),
+            role,
+        };
+        let writer = place(Role::Write).open(true).unwrap().connection;
+        let reader = place(Role::Read).open(false).unwrap().connection;
+        for connection in [&writer, &reader] {
+            assert_eq!(ask::<i64>(connection, sql::SYNCHRONOUS).unwrap(), 3);
+            assert_eq!(ask::<i64>(connection, "PRAGMA mmap_size").unwrap(), 0);
+            assert_eq!(ask::<i64>(connection, "PRAGMA trusted_schema").unwrap(), 0);
+        }
+        assert!(writer.execute_batch("CREATE TABLE x (y)").is_ok());
+        assert!(reader.execute_batch("CREATE TABLE z (y)").is_err());
+    }
 }

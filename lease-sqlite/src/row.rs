@@ -207,3 +207,18 @@ fn excerpt(text: &str) -> String {
 pub(crate) fn no_clock() -> StoreError {
     StoreError::new(ErrorKind::Other, "SQLite did not tell its clock")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_any_characters_come_out_of_the_array_as_they_went_in() {
+        let texts = ["plain", r#"a"b\c"#, r"\\u0041\", "ä\u{2028}😀", "[1, null]"];
+        let names = texts.map(|text| LeaseName::new(text).unwrap());
+        let connection = Connection::open_in_memory().unwrap();
+        let mut statement = connection.prepare("SELECT value FROM json_each(?1)").unwrap();
+        let out = statement.query_map([json_array(&names)], |row| row.get(0)).unwrap();
+        assert_eq!(out.collect::<Result<Vec<String>, _>>().unwrap(), texts);
+    }
+}

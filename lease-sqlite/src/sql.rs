@@ -258,3 +258,41 @@ pub(crate) fn claim_rerun(table: &Table) -> String {
 pub(crate) fn last_slot(table: &Table) -> String {
     format!("SELECT slot_ms FROM {table} WHERE name = :name")
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::NOW;
+
+    #[test]
+    fn the_clock_is_exact_to_the_millisecond() {
+        let connection = Connection::open_in_memory().unwrap();
+        let at = format!("SELECT {}", NOW.replace("'subsec'", "?1, 'subsec'"));
+        let mut at = connection.prepare(&at).unwrap();
+        for (second, since_1970) in [
+            ("1970-01-01 00:00:01", 1),
+            ("2023-11-14 22:13:20", 1_700_000_000),
+            ("2026-10-25 01:30:00", 1_792_891_800),
+            ("9999-12-31 23:59:59", 253_402_300_799),
+        ] {
+            for ms in 0..1_000 {
+                let text = format!("{second}.{ms:03}");
+                let read: i64 = at.query_row([&text], |row| row.get(0)).unwrap();
+                assert_eq!(read, since_1970 * 1_000 + ms, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_clock_is_the_one_that_sqlite_shows_and_stands_still_within_a_statement() {
+        let connection = Connection::open_in_memory().unwrap();
+        let shown = "strftime('%s', 'now') * 1000 + substr(strftime('%f', 'now'), 4)";
+        let mut both = connection.prepare(&format!("SELECT {NOW}, {shown}, {NOW}")).unwrap();
+        for _ in 0..1_000 {
+            let read = both.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+            let (now, shown, again): (i64, i64, i64) = read.unwrap();
+            assert_eq!((now, now), (shown, again));
+        }
+    }
+}

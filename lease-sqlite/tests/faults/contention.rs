@@ -29,9 +29,18 @@ async fn a_renewal_waits_for_a_foreign_transaction_and_goes_through_when_it_ends
         let behind = store.release(&name("b"), &held.holder, SHORT).await;
         assert_eq!(behind.unwrap_err().kind(), ErrorKind::Timeout);
         assert!(is_pending(&mut renewal));
+        let ended: i64 = other.query_row("SELECT unixepoch('subsec') * 1000 - 1", [], as_ms).unwrap();
         other.execute_batch("COMMIT").unwrap();
         assert!(matches!(renewal.await, Ok(RenewAnswer::Renewed(_))), "{journal:?}");
+        // The clock was read after the wait, so the lease is not short by it.
+        let row = store.inspect(&held.name, LONG).await.unwrap().row.unwrap();
+        assert!(row.renewed_at.as_millis() >= ended, "{journal:?}: {row:?} after {ended}");
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a count of milliseconds fits")]
+fn as_ms(row: &rusqlite::Row<'_>) -> rusqlite::Result<i64> {
+    row.get::<_, f64>(0).map(|ms| ms as i64)
 }
 
 #[tokio::test]
