@@ -150,8 +150,7 @@ impl Place {
         for pragma in sql::SESSION {
             say(connection, pragma)?;
         }
-        let is_new = ask::<i64>(connection, sql::PAGE_COUNT)? == 0;
-        if is_new && wal_is_sound(rusqlite::version_number()) {
+        if self.is_new(connection)? && wal_is_sound(rusqlite::version_number()) {
             say(connection, sql::USE_WAL)?;
         }
         is_fit(connection)?;
@@ -159,6 +158,21 @@ impl Place {
             say(connection, sql::READ_ONLY)?;
         }
         Ok(())
+    }
+
+    /// Whether nobody has written to the file yet. SQLite takes a short text for an empty database,
+    /// and would write over it. The count is asked again, for another process may just have made the
+    /// first page, or died of it and left a journal that the first count rolled back.
+    fn is_new(&self, connection: &Connection) -> Result<bool, Failure> {
+        let is_empty = || Ok::<_, Failure>(ask::<i64>(connection, sql::PAGE_COUNT)? == 0);
+        if !is_empty()? {
+            return Ok(false);
+        }
+        let has_bytes = fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() > 0);
+        if has_bytes && is_empty()? {
+            return Err(StoreError::new(ErrorKind::Damaged, "the file is not an SQLite database").into());
+        }
+        Ok(!has_bytes)
     }
 }
 
@@ -260,5 +274,41 @@ mod tests {
         ] {
             assert_eq!(wal_is_sound(number), sound, "{number}");
         }
+    }
+
+    #[test]
+    fn a_connection_whose_commits_would_not_last_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = Connection::open(folder.path().join("x.db")).unwrap();
+        let kind = |pragmas: &str| {
+            connection.execute_batch(pragmas).unwrap();
+            is_fit(&connection).map_err(|failure| StoreError::from(failure).kind())
+        };
+        assert_eq!(kind("PRAGMA synchronous = EXTRA"), Ok(()));
+        assert_eq!(kind("PRAGMA synchronous = NORMAL"), Err(ErrorKind::NotDurable));
+        assert_eq!(
+            kind("PRAGMA synchronous = EXTRA; PRAGMA journal_mode = MEMORY"),
+            Err(ErrorKind::NotDurable)
+        );
+        assert_eq!(kind("PRAGMA journal_mode = DELETE"), Ok(()));
+    }
+
+    #[test]
+    fn every_connection_is_durable_and_the_readers_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |role| Place {
+            path: folder.path().join("leases.db"),
+            table: Table::new("leases").unwrap(),
+            role,
+        };
+        let writer = place(Role::Write).open(true).unwrap().connection;
+        let reader = place(Role::Read).open(false).unwrap().connection;
+        for connection in [&writer, &reader] {
+            assert_eq!(ask::<i64>(connection, sql::SYNCHRONOUS).unwrap(), 3);
+            assert_eq!(ask::<i64>(connection, "PRAGMA mmap_size").unwrap(), 0);
+            assert_eq!(ask::<i64>(connection, "PRAGMA trusted_schema").unwrap(), 0);
+        }
+        assert!(writer.execute_batch("CREATE TABLE x (y)").is_ok());
+        assert!(reader.execute_batch("CREATE TABLE z (y)").is_err());
     }
 }

@@ -100,8 +100,10 @@ const fn unknown(kind: ErrorKind, says: &'static str) -> Class {
 const LOCKED: Class = none(ErrorKind::Busy, "another connection kept the file locked for the whole attempt");
 const READ_ONLY: Class = none(ErrorKind::ReadOnly, "the file or its folder cannot be written");
 const DAMAGED: Class = unknown(ErrorKind::Damaged, "the database file is damaged");
-const FOREIGN_ROW: Class =
-    none(ErrorKind::Damaged, "the row holds a value that a lease table does not, or its term has no successor");
+const FOREIGN_ROW: Class = none(
+    ErrorKind::Damaged,
+    "the row holds a value that a lease table does not, or its term has no successor",
+);
 
 /// <https://www.sqlite.org/rescode.html>, primary codes by number, each with those of its extended codes that differ.
 const CLASSES: &[(c_int, Class)] = &[
@@ -148,7 +150,9 @@ mod tests {
     #[test]
     fn each_result_code_has_its_kind_and_effect() {
         use Effect::{None as Without, Unknown};
-        use ErrorKind::{Busy, Damaged, Denied, Full, Other, ReadOnly, Replaced, Schema, Unavailable, Unsupported};
+        use ErrorKind::{
+            Busy, Damaged, Denied, Full, Other, ReadOnly, Replaced, Schema, Unavailable, Unsupported,
+        };
         for (name, code, kind, effect) in [
             ("ERROR", 1, Other, Without),
             ("INTERNAL", 2, Other, Unknown),

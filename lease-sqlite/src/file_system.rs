@@ -20,7 +20,8 @@ pub(crate) fn refuse_network(path: &Path) -> Result<(), StoreError> {
     let Some(name) = network_name(u32::try_from(i128::from(found.f_type) & 0xffff_ffff).unwrap_or(0)) else {
         return Ok(());
     };
-    let message = format!("it is on a network file system ({name}), whose locks cannot be trusted; use a local disk");
+    let message =
+        format!("it is on a network file system ({name}), whose locks cannot be trusted; use a local disk");
     Err(StoreError::new(lease_core::ErrorKind::Unsupported, message))
 }
 
@@ -65,9 +66,16 @@ mod tests {
             assert_eq!(network_name(magic), Some(name));
         }
         // ext, xfs, btrfs, zfs, tmpfs, overlay, FUSE, 9p.
-        for local in
-            [0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630, 0x6573_5546, 0x0102_1997]
-        {
+        for local in [
+            0xef53,
+            0x5846_5342,
+            0x9123_683e,
+            0x2fc1_2fc1,
+            0x0102_1994,
+            0x794c_7630,
+            0x6573_5546,
+            0x0102_1997,
+        ] {
             assert_eq!(network_name(local), None, "{local:x}");
         }
     }

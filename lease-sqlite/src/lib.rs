@@ -1,1 +1,19 @@
-//! lease-sqlite
+#![doc = include_str!("../README.md")]
+
+mod check;
+mod connection;
+mod error;
+mod file_system;
+mod limit;
+mod options;
+mod path;
+mod queue;
+mod row;
+mod schema;
+mod slot;
+mod sql;
+mod store;
+mod worker;
+
+pub use options::SqliteOptions;
+pub use store::SqliteStore;

@@ -97,7 +97,9 @@ mod tests {
         for name in ["leases", "_x", "A9", &"t".repeat(63), "order", "sqlite"] {
             assert!(Table::new(name).is_ok(), "{name}");
         }
-        for name in ["", "9a", "a b", "a\"b", "a;b", "ä", "a\n", "a.b", "sqlite_x", "SQLite_master", &"t".repeat(64)] {
+        for name in
+            ["", "9a", "a b", "a\"b", "a;b", "ä", "a\n", "a.b", "sqlite_x", "SQLite_master", &"t".repeat(64)]
+        {
             let error = Table::new(name).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{name}");
             assert!(!error.to_string().contains('\n'), "{error}");

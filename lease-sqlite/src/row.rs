@@ -44,10 +44,18 @@ impl ClaimParams {
     }
 
     /// The parameters of every claim, and those of this kind of claim.
-    pub(crate) fn with<'a>(&'a self, more: &[(&'static str, &'a dyn ToSql)]) -> Vec<(&'static str, &'a dyn ToSql)> {
+    pub(crate) fn with<'a>(
+        &'a self,
+        more: &[(&'static str, &'a dyn ToSql)],
+    ) -> Vec<(&'static str, &'a dyn ToSql)> {
         let names = [":name", ":holder", ":instance", ":process", ":address", ":version"];
         let texts = self.texts.iter().map(|text| text as &dyn ToSql);
-        names.into_iter().zip(texts).chain([(":ttl", &self.ttl as &dyn ToSql)]).chain(more.iter().copied()).collect()
+        names
+            .into_iter()
+            .zip(texts)
+            .chain([(":ttl", &self.ttl as &dyn ToSql)])
+            .chain(more.iter().copied())
+            .collect()
     }
 }
 
@@ -56,20 +64,28 @@ const TTL_MS_MAX: i64 = i64::MAX / 2;
 
 /// A ttl as a statement carries it.
 pub(crate) fn ttl_ms(ttl: Duration) -> Result<i64, StoreError> {
-    match millis(ttl) {
-        ms @ 1..=TTL_MS_MAX => Ok(ms),
-        _ => {
-            let message = format!("ttl {ttl:?} is not between 1 ms and {TTL_MS_MAX} ms");
-            Err(StoreError::new(ErrorKind::Invalid, message).without_effect())
-        }
+    let ms = millis(ttl);
+    if (1..=TTL_MS_MAX).contains(&ms) {
+        return Ok(ms);
     }
+    let message = format!("ttl {ttl:?} is not between 1 ms and {TTL_MS_MAX} ms");
+    Err(StoreError::new(ErrorKind::Invalid, message).without_effect())
+}
+
+/// Names as one parameter. They have no control characters, so two signs are all there is to escape.
+pub(crate) fn json_array(names: &[LeaseName]) -> String {
+    let quoted: Vec<String> = names
+        .iter()
+        .map(|name| format!("\"{}\"", name.as_str().replace('\\', "\\\\").replace('"', "\\\"")))
+        .collect();
+    format!("[{}]", quoted.join(","))
 }
 
 /// The row of `sql::inspect` and `sql::list`: the clock, then the columns. `None` when the join found no row.
 pub(crate) fn clock_and_lease(row: &Row<'_>) -> Result<(DbTime, Option<LeaseRow>), Failure> {
     let now = Cell::new(row, "", 0, "now").time()?;
     let name = Cell::new(row, "", 1, "name");
-    if name.value()? == ValueRef::Null {
+    if name.is_null()? {
         return Ok((now, None));
     }
     let name: LeaseName = name.parse()?;
@@ -103,7 +119,12 @@ pub(crate) struct Cell<'row, 'statement> {
 }
 
 impl<'row, 'statement> Cell<'row, 'statement> {
-    pub(crate) fn new(row: &'row Row<'statement>, lease: &'row str, index: usize, column: &'static str) -> Self {
+    pub(crate) fn new(
+        row: &'row Row<'statement>,
+        lease: &'row str,
+        index: usize,
+        column: &'static str,
+    ) -> Self {
         Self { row, lease, index, column }
     }
 
@@ -148,6 +169,10 @@ impl<'row, 'statement> Cell<'row, 'statement> {
         }
     }
 
+    pub(crate) fn is_null(&self) -> Result<bool, Failure> {
+        Ok(self.value()? == ValueRef::Null)
+    }
+
     fn value(&self) -> Result<ValueRef<'row>, Failure> {
         Ok(self.row.get_ref(self.index)?)
     }
@@ -176,4 +201,24 @@ fn kind_of(value: ValueRef<'_>) -> String {
 /// The start of a text that may be long.
 fn excerpt(text: &str) -> String {
     text.chars().take(40).collect()
+}
+
+/// For a statement that always has a row, since the clock is in it.
+pub(crate) fn no_clock() -> StoreError {
+    StoreError::new(ErrorKind::Other, "SQLite did not tell its clock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_any_characters_come_out_of_the_array_as_they_went_in() {
+        let texts = ["plain", r#"a"b\c"#, r"\\u0041\", "ä\u{2028}😀", "[1, null]"];
+        let names = texts.map(|text| LeaseName::new(text).unwrap());
+        let connection = Connection::open_in_memory().unwrap();
+        let mut statement = connection.prepare("SELECT value FROM json_each(?1)").unwrap();
+        let out = statement.query_map([json_array(&names)], |row| row.get(0)).unwrap();
+        assert_eq!(out.collect::<Result<Vec<String>, _>>().unwrap(), texts);
+    }
 }

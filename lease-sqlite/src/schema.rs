@@ -68,13 +68,15 @@ impl Shape {
             format!("it is a {kind}")
         } else if !self.is_strict {
             "it is not STRICT".to_owned()
-        } else if let Some(column) = self.columns.iter().find(|column| column.is_key && column.name != "name") {
+        } else if let Some(column) = self.columns.iter().find(|column| column.is_key && column.name != "name")
+        {
             format!("column {} is in its primary key", column.name)
         } else {
             definitions().find_map(|definition| self.mismatch(definition))?
         };
         let table = table.as_str();
-        let message = format!("{table} is not a lease table: {why}; choose another table name, or another file");
+        let message =
+            format!("{table} is not a lease table: {why}; choose another table name, or another file");
         Some(StoreError::new(ErrorKind::Schema, message))
     }
 
@@ -98,7 +100,8 @@ impl Shape {
 
     /// The definitions of the columns that a later version added.
     fn missing(&self) -> impl Iterator<Item = &'static str> {
-        definitions().filter(|definition| self.columns.iter().all(|column| column.name != name_of(definition)))
+        definitions()
+            .filter(|definition| self.columns.iter().all(|column| column.name != name_of(definition)))
     }
 }
 
@@ -161,11 +164,17 @@ mod tests {
         assert_eq!(problem(""), "table leases is missing; run migrate()");
         assert_eq!(problem(&SCHEMA.replace(") STRICT", ", later TEXT NOT NULL DEFAULT '') STRICT")), "");
         for (ddl, says) in [
-            (SCHEMA.replace("    rerun_slot_ms INTEGER NOT NULL DEFAULT 0\n", "    x INTEGER\n"), "no column rerun_slot_ms"),
+            (
+                SCHEMA.replace("    rerun_slot_ms INTEGER NOT NULL DEFAULT 0\n", "    x INTEGER\n"),
+                "no column rerun_slot_ms",
+            ),
             (SCHEMA.replace("STRICT, ", ""), "not STRICT"),
             (SCHEMA.replace("term INTEGER", "term TEXT"), "term is TEXT"),
             (SCHEMA.replace("holder TEXT NOT NULL", "holder TEXT"), "holder can be NULL"),
-            ("CREATE TABLE leases (id INTEGER PRIMARY KEY, tenant TEXT) STRICT".to_owned(), "id is in its primary key"),
+            (
+                "CREATE TABLE leases (id INTEGER PRIMARY KEY, tenant TEXT) STRICT".to_owned(),
+                "id is in its primary key",
+            ),
             ("CREATE TABLE leases (tenant TEXT) STRICT".to_owned(), "no column name"),
             ("CREATE VIEW leases AS SELECT 1 AS name".to_owned(), "it is a view"),
         ] {
@@ -177,7 +186,9 @@ mod tests {
     #[test]
     fn a_table_of_somebody_elses_is_not_altered() {
         let mut connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch("CREATE TABLE leases (name TEXT NOT NULL PRIMARY KEY, tenant TEXT) STRICT").unwrap();
+        connection
+            .execute_batch("CREATE TABLE leases (name TEXT NOT NULL PRIMARY KEY, tenant TEXT) STRICT")
+            .unwrap();
         let error = StoreError::from(migrate(&mut connection, &leases()).unwrap_err());
         assert_eq!(error.kind(), ErrorKind::Schema);
         assert_eq!(inspect(&connection, &leases()).unwrap().columns.len(), 2);

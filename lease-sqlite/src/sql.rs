@@ -237,7 +237,7 @@ pub(crate) fn unfinished_slots(table: &Table) -> String {
     format!(
         "SELECT name, unfinished_slot_ms, term FROM {table}
          WHERE name IN (SELECT value FROM json_each(:names))
-           AND unfinished_slot_ms <> 0 AND unfinished_slot_ms = slot_ms AND rerun_slot_ms <> unfinished_slot_ms
+           AND unfinished_slot_ms <> 0 AND unfinished_slot_ms = slot_ms AND rerun_slot_ms < slot_ms
            AND expires_at_ms <= {NOW}"
     )
 }
@@ -248,7 +248,7 @@ pub(crate) fn claim_rerun(table: &Table) -> String {
     format!(
         "UPDATE {table} SET {take}, rerun_slot_ms = :slot
          WHERE name = :name AND term = :term
-           AND unfinished_slot_ms = :slot AND slot_ms = :slot AND rerun_slot_ms <> :slot
+           AND unfinished_slot_ms = :slot AND slot_ms = :slot AND rerun_slot_ms < :slot
            AND expires_at_ms <= {NOW}
          RETURNING term"
     )
@@ -257,4 +257,42 @@ pub(crate) fn claim_rerun(table: &Table) -> String {
 /// `last_slot`.
 pub(crate) fn last_slot(table: &Table) -> String {
     format!("SELECT slot_ms FROM {table} WHERE name = :name")
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::NOW;
+
+    #[test]
+    fn the_clock_is_exact_to_the_millisecond() {
+        let connection = Connection::open_in_memory().unwrap();
+        let at = format!("SELECT {}", NOW.replace("'subsec'", "?1, 'subsec'"));
+        let mut at = connection.prepare(&at).unwrap();
+        for (second, since_1970) in [
+            ("1970-01-01 00:00:01", 1),
+            ("2023-11-14 22:13:20", 1_700_000_000),
+            ("2026-10-25 01:30:00", 1_792_891_800),
+            ("9999-12-31 23:59:59", 253_402_300_799),
+        ] {
+            for ms in 0..1_000 {
+                let text = format!("{second}.{ms:03}");
+                let read: i64 = at.query_row([&text], |row| row.get(0)).unwrap();
+                assert_eq!(read, since_1970 * 1_000 + ms, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_clock_is_the_one_that_sqlite_shows_and_stands_still_within_a_statement() {
+        let connection = Connection::open_in_memory().unwrap();
+        let shown = "strftime('%s', 'now') * 1000 + substr(strftime('%f', 'now'), 4)";
+        let mut both = connection.prepare(&format!("SELECT {NOW}, {shown}, {NOW}")).unwrap();
+        for _ in 0..1_000 {
+            let read = both.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+            let (now, shown, again): (i64, i64, i64) = read.unwrap();
+            assert_eq!((now, now), (shown, again));
+        }
+    }
 }

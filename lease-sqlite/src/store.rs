@@ -3,23 +3,26 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lease_core::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, ErrorKind, FinishAnswer, Holder, Holding,
+    Claim, ClaimAnswer, ClearAnswer, Clock, ConditionalAnswer, ErrorKind, FinishAnswer, Holder, Holding,
     Inspection, LeaseName, LeaseStore, Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed,
-    ResignAnswer, Slot, SlotAnswer, SlotEnd, StoreError, Superseded, Term, UnfinishedSlot, VerifyAnswer, millis,
+    ResignAnswer, Slot, SlotAnswer, SlotEnd, StoreError, SystemClock, Term, UnfinishedSlot, VerifyAnswer,
 };
-use rusqlite::{Connection, Row, TransactionBehavior, named_params};
+use rusqlite::{Connection, Params, Row, TransactionBehavior, named_params};
 
-use crate::connection::{self, Place, Role};
+use crate::check::check;
+use crate::connection::{Place, Role};
 use crate::error::Failure;
+use crate::limit::Limit;
 use crate::options::{SqliteOptions, Table};
+use crate::path::{absolute, shown};
 use crate::queue::Order;
-use crate::row::{Cell, ClaimParams, answer, clock_and_lease, ttl_ms};
+use crate::row::{Cell, ClaimParams, answer, clock_and_lease, json_array, no_clock, ttl_ms};
 use crate::worker::Worker;
-use crate::{schema, sql};
+use crate::{schema, slot, sql};
 
 /// Leases in a table of a SQLite file. Cheap to clone; the last clone dropped closes the file.
 #[derive(Clone)]
@@ -32,6 +35,7 @@ struct Shared {
     table: Table,
     writer: Worker,
     reader: Worker,
+    clock: Arc<dyn Clock>,
 }
 
 /// How long opening, migrating and checking may take, which nobody gives a time for.
@@ -74,15 +78,15 @@ impl SqliteStore {
         };
         let path = absolute(path).map_err(named)?;
         let worker = |role| {
-            Worker::start(Place { path: path.clone(), table: table.clone(), role }).map_err(|error| {
-                let message = format!("no thread can be started: {error}");
-                named(StoreError::new(ErrorKind::Unavailable, message).with_source(error))
-            })
+            let place = Place { path: path.clone(), table: table.clone(), role };
+            Worker::start(place).map_err(no_thread).map_err(named)
         };
         let (writer, reader) = (worker(Role::Write)?, worker(Role::Read)?);
-        let store = Self { shared: Arc::new(Shared { path: path.clone(), table, writer, reader }) };
+        let clock = SystemClock::shared().map_err(no_thread).map_err(named)?;
+        let shared = Shared { path: path.clone(), table: table.clone(), writer, reader, clock };
+        let store = Self { shared: Arc::new(shared) };
         // The first to open makes the file; the other then finds it.
-        let limit = Limit::new(PATIENCE);
+        let limit = store.limit(PATIENCE);
         let order = Order { create, ..limit.order() };
         limit.answer(store.shared.writer.ask(order, |_| Ok(()))).await.map_err(named)?;
         limit.answer(store.shared.reader.ask(limit.order(), |_| Ok(()))).await.map_err(named)?;
@@ -106,7 +110,11 @@ impl SqliteStore {
         F: FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
     {
         let order = Order { follow: true, ..limit.order() };
-        limit.answer(self.shared.reader.ask(order, statement)).await
+        limit.answer(self.shared.reader.ask(order, statement)).await.map_err(StoreError::without_effect)
+    }
+
+    fn limit(&self, within: Duration) -> Limit {
+        Limit::new(&self.shared.clock, within)
     }
 
     fn table(&self) -> &Table {
@@ -146,7 +154,7 @@ impl LeaseStore for SqliteStore {
 
     async fn migrate(&self) -> Result<(), StoreError> {
         let table = self.table().clone();
-        let limit = Limit::new(PATIENCE);
+        let limit = self.limit(PATIENCE);
         // A file that was deleted since is made anew here and nowhere else.
         let order = Order { create: true, follow: true, ..limit.order() };
         limit.answer(self.shared.writer.ask(order, move |db| schema::migrate(db, &table))).await
@@ -154,14 +162,14 @@ impl LeaseStore for SqliteStore {
 
     async fn check(&self) -> Result<(), StoreError> {
         let table = self.table().clone();
-        self.write(Limit::new(PATIENCE), Urgency::Ordinary, move |db| check(db, &table)).await
+        self.write(self.limit(PATIENCE), Urgency::Ordinary, move |db| check(db, &table)).await
     }
 
     async fn claim(&self, claim: &Claim, within: Duration) -> Result<ClaimAnswer, StoreError> {
-        let limit = Limit::new(within);
+        let limit = self.limit(within);
         let claim = ClaimParams::new(claim)?;
         let (name, held) = (claim.name.clone(), sql::held(self.table()));
-        let is_held = self.read(limit, move |db| {
+        let is_held = self.read(limit.clone(), move |db| {
             answer(db, &held, named_params! {":name": name.as_str()}, |row| Ok(row.get(0)?))
         });
         if is_held.await? == Some(true) {
@@ -184,7 +192,7 @@ impl LeaseStore for SqliteStore {
         let sql = sql::renew(self.table());
         let (holding, ttl) = (Holding { name: name.clone(), holder: *holder }, ttl_ms(ttl)?);
         let renewed = self
-            .write(Limit::new(within), Urgency::BeforeClaims, move |db| renew(db, &sql, &holding, ttl))
+            .write(self.limit(within), Urgency::BeforeClaims, move |db| renew(db, &sql, &holding, ttl))
             .await?;
         Ok(renewed.map_or(RenewAnswer::Lost, RenewAnswer::Renewed))
     }
@@ -200,9 +208,10 @@ impl LeaseStore for SqliteStore {
         }
         let sql = sql::renew(self.table());
         let (leases, ttl) = (leases.to_vec(), ttl_ms(ttl)?);
-        self.write(Limit::new(within), Urgency::BeforeClaims, move |db| {
+        self.write(self.limit(within), Urgency::BeforeClaims, move |db| {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let renewed = leases.iter().map(|lease| renew(&transaction, &sql, lease, ttl)).collect::<Result<_, _>>()?;
+            let renewed =
+                leases.iter().map(|lease| renew(&transaction, &sql, lease, ttl)).collect::<Result<_, _>>()?;
             transaction.commit()?;
             Ok(renewed)
         })
@@ -217,14 +226,18 @@ impl LeaseStore for SqliteStore {
     ) -> Result<VerifyAnswer, StoreError> {
         let sql = sql::verify(self.table());
         let (name, holder) = (name.clone(), holder.hex());
-        let limit = Limit::new(within);
+        let limit = self.limit(within);
         // It concerns a lease that is held: a file that was replaced is told, not followed.
         let order = Order { urgent: true, ..limit.order() };
         let held = self.shared.reader.ask(order, move |db| {
             let params = named_params! {":name": name.as_str(), ":holder": holder.as_str()};
             answer(db, &sql, params, |row| term(row, &name))
         });
-        Ok(limit.answer(held).await?.map_or(VerifyAnswer::Lost, VerifyAnswer::Held))
+        Ok(limit
+            .answer(held)
+            .await
+            .map_err(StoreError::without_effect)?
+            .map_or(VerifyAnswer::Lost, VerifyAnswer::Held))
     }
 
     async fn release(
@@ -235,7 +248,7 @@ impl LeaseStore for SqliteStore {
     ) -> Result<ReleaseAnswer, StoreError> {
         let sql = sql::release(self.table());
         let (name, holder) = (name.clone(), holder.hex());
-        let released = self.write(Limit::new(within), Urgency::BeforeClaims, move |db| {
+        let released = self.write(self.limit(within), Urgency::BeforeClaims, move |db| {
             changed(db, &sql, named_params! {":name": name.as_str(), ":holder": holder.as_str()})
         });
         Ok(if released.await? { ReleaseAnswer::Released } else { ReleaseAnswer::Gone })
@@ -250,7 +263,7 @@ impl LeaseStore for SqliteStore {
         let sql = sql::claim_observed(self.table());
         let claim = ClaimParams::new(claim)?;
         let (holder, expiry) = (observed.holder.to_string(), observed.expires_at.as_millis());
-        let granted = self.write(Limit::new(within), Urgency::Ordinary, move |db| {
+        let granted = self.write(self.limit(within), Urgency::Ordinary, move |db| {
             let params = claim.with(&[(":seen_holder", &holder), (":seen_expiry", &expiry)]);
             answer(db, &sql, &*params, |row| term(row, &claim.name))
         });
@@ -260,7 +273,7 @@ impl LeaseStore for SqliteStore {
     async fn inspect(&self, name: &LeaseName, within: Duration) -> Result<Inspection, StoreError> {
         let sql = sql::inspect(self.table());
         let name = name.clone();
-        let found = self.read(Limit::new(within), move |db| {
+        let found = self.read(self.limit(within), move |db| {
             answer(db, &sql, named_params! {":name": name.as_str()}, clock_and_lease)
         });
         let (now, row) = found.await?.ok_or_else(no_clock)?;
@@ -270,7 +283,7 @@ impl LeaseStore for SqliteStore {
     async fn list(&self, page: &Page, within: Duration) -> Result<Listing, StoreError> {
         let sql = sql::list(self.table());
         let Page { prefix, after, limit } = page.clone();
-        let found = self.read(Limit::new(within), move |db| {
+        let found = self.read(self.limit(within), move |db| {
             let after = after.as_ref().map_or("", LeaseName::as_str);
             let params = named_params! {":after": after, ":prefix": prefix, ":limit": i64::from(limit)};
             let mut statement = db.prepare_cached(&sql)?;
@@ -291,7 +304,7 @@ impl LeaseStore for SqliteStore {
     ) -> Result<ClearAnswer, StoreError> {
         let sql = sql::clear(self.table());
         let (name, holder, expiry) = (name.clone(), observed.holder.hex(), observed.expires_at.as_millis());
-        let cleared = self.write(Limit::new(within), Urgency::BeforeClaims, move |db| {
+        let cleared = self.write(self.limit(within), Urgency::BeforeClaims, move |db| {
             let params = named_params! {
                 ":name": name.as_str(), ":seen_holder": holder.as_str(), ":seen_expiry": expiry,
             };
@@ -300,10 +313,15 @@ impl LeaseStore for SqliteStore {
         Ok(if cleared.await? { ClearAnswer::Cleared } else { ClearAnswer::Moved })
     }
 
-    async fn resign(&self, name: &LeaseName, term: Term, within: Duration) -> Result<ResignAnswer, StoreError> {
+    async fn resign(
+        &self,
+        name: &LeaseName,
+        term: Term,
+        within: Duration,
+    ) -> Result<ResignAnswer, StoreError> {
         let sql = sql::resign(self.table());
         let name = name.clone();
-        let asked = self.write(Limit::new(within), Urgency::Ordinary, move |db| {
+        let asked = self.write(self.limit(within), Urgency::Ordinary, move |db| {
             changed(db, &sql, named_params! {":name": name.as_str(), ":term": term.get()})
         });
         Ok(if asked.await? { ResignAnswer::Asked } else { ResignAnswer::Moved })
@@ -315,20 +333,21 @@ impl LeaseStore for SqliteStore {
         slot: Slot,
         within: Duration,
     ) -> Result<SlotAnswer, StoreError> {
-        let limit = Limit::new(within);
+        let limit = self.limit(within);
         let claim = ClaimParams::new(claim)?;
         let (state, grant) = (sql::slot_state(self.table()), sql::claim_slot(self.table()));
         let (name, look) = (claim.name.clone(), state.clone());
-        if let Err(refusal) = self.read(limit, move |db| judge_slot(db, &look, &name, slot)).await? {
+        if let Err(refusal) = self.read(limit.clone(), move |db| slot::judge(db, &look, &name, slot)).await? {
             return Ok(refusal);
         }
         self.write(limit, Urgency::Ordinary, move |db| {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let superseded = match judge_slot(&transaction, &state, &claim.name, slot)? {
+            let superseded = match slot::judge(&transaction, &state, &claim.name, slot)? {
                 Ok(superseded) => superseded,
                 Err(refusal) => return Ok(refusal),
             };
-            let params = claim.with(&[(":slot", &slot.as_millis())]);
+            let slot_ms = slot.as_millis();
+            let params = claim.with(&[(":slot", &slot_ms)]);
             let term = answer(&transaction, &grant, &*params, |row| term(row, &claim.name))?;
             transaction.commit()?;
             Ok(term.map_or(SlotAnswer::Held, |term| SlotAnswer::Granted { term, superseded }))
@@ -339,11 +358,10 @@ impl LeaseStore for SqliteStore {
     async fn finish_slot(&self, end: &SlotEnd, within: Duration) -> Result<FinishAnswer, StoreError> {
         let (finish, record) = (sql::finish_slot(self.table()), sql::record_end(self.table()));
         let SlotEnd { name, holder, slot, passed, lost } = end.clone();
-        self.write(Limit::new(within), Urgency::BeforeClaims, move |db| {
-            let passed = passed.map_or(0, Slot::as_millis);
-            let params = named_params! {
-                ":name": name.as_str(), ":holder": holder.hex().as_str(), ":passed": passed,
-            };
+        self.write(self.limit(within), Urgency::BeforeClaims, move |db| {
+            let (holder, passed) = (holder.hex(), passed.map_or(0, Slot::as_millis));
+            let params =
+                named_params! {":name": name.as_str(), ":holder": holder.as_str(), ":passed": passed};
             if !lost && changed(db, &finish, params)? {
                 return Ok(FinishAnswer::Finished);
             }
@@ -360,7 +378,7 @@ impl LeaseStore for SqliteStore {
     ) -> Result<Vec<UnfinishedSlot>, StoreError> {
         let sql = sql::unfinished_slots(self.table());
         let names = json_array(names);
-        self.read(Limit::new(within), move |db| {
+        self.read(self.limit(within), move |db| {
             let mut statement = db.prepare_cached(&sql)?;
             let rows = statement.query_and_then(named_params! {":names": names}, |row| {
                 let name: LeaseName = Cell::new(row, "", 0, "name").parse()?;
@@ -382,7 +400,7 @@ impl LeaseStore for SqliteStore {
         let sql = sql::claim_rerun(self.table());
         let claim = ClaimParams::new(claim)?;
         let (seen_term, slot) = (unfinished.term.get(), unfinished.slot.as_millis());
-        let granted = self.write(Limit::new(within), Urgency::Ordinary, move |db| {
+        let granted = self.write(self.limit(within), Urgency::Ordinary, move |db| {
             let params = claim.with(&[(":term", &seen_term), (":slot", &slot)]);
             answer(db, &sql, &*params, |row| term(row, &claim.name))
         });
@@ -392,11 +410,31 @@ impl LeaseStore for SqliteStore {
     async fn last_slot(&self, name: &LeaseName, within: Duration) -> Result<Option<Slot>, StoreError> {
         let sql = sql::last_slot(self.table());
         let name = name.clone();
-        let slot = self.read(Limit::new(within), move |db| {
+        let slot = self.read(self.limit(within), move |db| {
             answer(db, &sql, named_params! {":name": name.as_str()}, |row| {
                 Cell::new(row, name.as_str(), 0, "slot_ms").slot()
             })
         });
         Ok(slot.await?.flatten())
     }
+}
+
+fn renew(connection: &Connection, sql: &str, lease: &Holding, ttl: i64) -> Result<Option<Renewed>, Failure> {
+    let (name, holder) = (lease.name.as_str(), lease.holder.hex());
+    let params = named_params! {":name": name, ":holder": holder.as_str(), ":ttl": ttl};
+    answer(connection, sql, params, |row| Ok(Renewed { step_down: row.get(0)? }))
+}
+
+/// The term in the answer to a claim.
+fn term(row: &Row<'_>, name: &LeaseName) -> Result<Term, Failure> {
+    Cell::new(row, name.as_str(), 0, "term").term()
+}
+
+/// Whether a row matched.
+fn changed(connection: &Connection, sql: &str, params: impl Params) -> Result<bool, Failure> {
+    Ok(answer(connection, sql, params, |_| Ok(()))?.is_some())
+}
+
+fn no_thread(error: std::io::Error) -> StoreError {
+    StoreError::new(ErrorKind::Unavailable, format!("no thread can be started: {error}")).with_source(error)
 }

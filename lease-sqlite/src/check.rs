@@ -1,0 +1,45 @@
+//! Whether this file can carry leases.
+
+use std::time::Duration;
+
+use lease_core::{Claim, ErrorKind, Holder, Instance, LeaseName, StoreError};
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::error::Failure;
+use crate::options::Table;
+use crate::row::{ClaimParams, answer};
+use crate::{connection, schema, sql};
+
+/// What opening the file did not show already. Changes nothing.
+pub(crate) fn check(connection: &mut Connection, table: &Table) -> Result<(), Failure> {
+    connection::is_fit(connection)?;
+    if let Some(problem) = schema::inspect(connection, table)?.problem(table) {
+        return Err(problem.without_effect().into());
+    }
+    let found: String = connection.query_row(&sql::quick_check(table), [], |row| row.get(0))?;
+    if found != "ok" {
+        let message = format!(
+            "SQLite finds damage in table {}: {}",
+            table.as_str(),
+            found.replace(char::is_control, " ")
+        );
+        return Err(StoreError::new(ErrorKind::Damaged, message).without_effect().into());
+    }
+    // A claim that is taken back shows all at once: the write lock can be had, a journal can be made
+    // beside the file, and the table takes the row.
+    let trial = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    answer(&trial, &sql::claim(table), &*trial_claim()?.with(&[]), |_| Ok(()))?;
+    trial.rollback()?;
+    Ok(())
+}
+
+fn trial_claim() -> Result<ClaimParams, StoreError> {
+    let name = LeaseName::new("check of lease-sqlite")
+        .map_err(|error| StoreError::new(ErrorKind::Other, error.to_string()))?;
+    ClaimParams::new(&Claim {
+        name,
+        holder: Holder::from_bytes([0; 16]),
+        ttl: Duration::from_secs(1),
+        instance: Instance::default(),
+    })
+}
