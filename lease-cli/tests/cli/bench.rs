@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const MARK: &str = "LEASE_TEST_BENCH";
 
 /// Far longer than anything takes on a machine that is not broken.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Bench {
     folder: TempDir,
