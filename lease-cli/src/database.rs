@@ -50,8 +50,8 @@ impl Database {
                 )
             })?;
         }
-        let store = SqliteStore::open(path).await;
-        Ok(Store(Arc::new(store.map_err(|error| self.failure("open", &error))?)))
+        let store = SqliteStore::open(path).await.map_err(|error| not_opened(&error))?;
+        Ok(Store(Arc::new(store)))
     }
 
     /// Opens the database without changing anything; `None` when the default file is not there yet.
@@ -67,7 +67,7 @@ impl Database {
             };
         }
         let store = SqliteStore::options().create(false).open(path).await;
-        Ok(Some(Store(Arc::new(store.map_err(|error| self.failure("open", &error))?))))
+        Ok(Some(Store(Arc::new(store.map_err(|error| not_opened(&error))?))))
     }
 
     /// The kind and place of the database, for messages.
@@ -77,16 +77,12 @@ impl Database {
 
     /// The table's definition in the dialect of the database.
     pub(crate) fn schema(&self) -> Result<String, Failure> {
-        SqliteStore::schema(TABLE).map_err(|error| self.failure("describe the table of", &error))
+        SqliteStore::schema(TABLE).map_err(|error| not_opened(&error))
     }
 
     fn path(&self) -> &Path {
         let (Self::Sqlite(path) | Self::DefaultSqlite(path)) = self;
         path
-    }
-
-    fn failure(&self, what: &str, error: &StoreError) -> Failure {
-        failure(what, &self.describe(), error)
     }
 }
 
@@ -98,7 +94,10 @@ impl Store {
     /// Sees to it that the database can carry leases, with the table made or completed if that is all it lacks.
     pub(crate) async fn make_ready(&self) -> Result<(), Failure> {
         match self.0.check().await {
-            Err(error) if error.kind() == ErrorKind::Schema => self.migrate().await,
+            Err(error) if error.kind() == ErrorKind::Schema => {
+                self.migrate().await?;
+                self.check().await
+            }
             checked => checked.map_err(|error| self.failure("use", &error)),
         }
     }
@@ -113,16 +112,21 @@ impl Store {
 
     /// What to say of an error: `cannot use SQLite file /x: ...`.
     pub(crate) fn failure(&self, what: &str, error: &StoreError) -> Failure {
-        failure(what, &self.0.describe(), error)
+        failure(&format!("cannot {what} {}: {error}", self.0.describe()), error)
     }
 }
 
-fn failure(what: &str, database: &str, error: &StoreError) -> Failure {
+/// A store that is not open says by itself what could not be opened.
+fn not_opened(error: &StoreError) -> Failure {
+    failure(&error.to_string(), error)
+}
+
+fn failure(message: &str, error: &StoreError) -> Failure {
     let advice = match error.kind() {
         ErrorKind::Schema => "create or upgrade the table with `lease migrate`",
         kind => kind.advice(),
     };
-    Failure::new(DATABASE, without_passwords(&format!("cannot {what} {database}: {error} ({advice})")))
+    Failure::new(DATABASE, without_passwords(&format!("{message} ({advice})")))
 }
 
 /// Reads what `--db` was given.

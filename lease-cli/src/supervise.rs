@@ -174,7 +174,8 @@ impl Supervision {
             return Ok(LOST);
         }
         if !self.tenure.check() {
-            return Err(Failure::new(LOST, format!("lost {name:?} (term {term}) while the command ran")));
+            let when = if self.started { "while the command ran" } else { "before the command was started" };
+            return Err(Failure::new(LOST, format!("lost {name:?} (term {term}) {when}; run it again")));
         }
         if let Some(status) = self.ended {
             return Ok(code_of_command(status));

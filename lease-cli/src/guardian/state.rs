@@ -155,10 +155,10 @@ mod tests {
     #[test]
     fn a_loss_is_final() {
         let mut state = guarding();
-        state.lose(at(3_000));
+        assert_eq!(state.step(at(10_500)), Step::Terminate);
         state.believed_until(at(99_000));
-        state.lose(at(3_800));
-        assert_eq!(state.step(at(3_900)), Step::Kill);
+        state.lose(at(10_800));
+        assert_eq!(state.step(at(10_900)), Step::Kill);
     }
 
     #[test]

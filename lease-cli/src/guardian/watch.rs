@@ -83,22 +83,26 @@ impl Watch {
         let signals = prepare_process()?;
         let mut link = Link::new(task.run)?;
         let Some(deadline) = link.first_deadline()? else { return Ok(None) };
-        let mut state = GuardianState::new(deadline, task.grace);
-        if !matches!(state.step(now()), Step::Wait(_)) {
-            link.report(Report::Ending);
+        let state = GuardianState::new(deadline, task.grace);
+        let mut watch = Self { state, command: None, group, link, signals };
+        // A start that took long has later news behind the first.
+        watch.obey();
+        if !matches!(watch.state.step(now()), Step::Wait(_)) {
             return Ok(None);
         }
         #[cfg(target_os = "linux")]
         die_with(group, &mut task.command);
-        let child = match task.command.spawn() {
-            Ok(child) => child,
-            Err(error) => {
-                link.report(Report::NotStarted(error.raw_os_error().unwrap_or(0)));
-                return Ok(None);
+        match task.command.spawn() {
+            Ok(child) => {
+                watch.command = Some(Pid::from_child(&child));
+                watch.link.report(Report::Started);
+                Ok(Some(watch))
             }
-        };
-        link.report(Report::Started);
-        Ok(Some(Self { state, command: Some(Pid::from_child(&child)), group, link, signals }))
+            Err(error) => {
+                watch.link.report(Report::NotStarted(error.raw_os_error().unwrap_or(0)));
+                Ok(None)
+            }
+        }
     }
 
     fn run(mut self) {

@@ -205,7 +205,10 @@ fn a_full_disk_is_said_to_be_full_and_no_row_changes() {
     let errors = bench.await_file("errors");
     assert_eq!(bench.await_file("code"), "69\n69\n", "{errors}");
     assert_eq!(errors.lines().count(), 2, "{errors}");
-    assert!(errors.lines().all(|line| line.starts_with("lease: ") && line.contains("full")), "{errors}");
+    assert!(
+        errors.lines().all(|line| line.starts_with("lease: ") && line.contains("free some room")),
+        "{errors}"
+    );
     assert!(!bench.path("ran").exists());
     let lease = |file: &str| {
         let status: serde_json::Value = serde_json::from_str(&bench.await_file(file)).unwrap();

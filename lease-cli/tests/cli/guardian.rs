@@ -1,8 +1,15 @@
 //! No process of the command is left when another claim succeeds, whatever happens to `lease`.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::time::Duration;
 
+use lease_core::{Clock, SystemClock};
 use rusqlite::Connection;
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -65,6 +72,15 @@ fn after_sigstop_of_lease_nothing_of_its_command_is_left_and_going_on_it_exits_7
     let line = running.wait().expect_line(70);
     assert!(line.contains("lost \"x\" (term 1)"), "{line}");
     assert!(bench.living().is_empty(), "{:?}", bench.living());
+}
+
+#[test]
+fn after_sigkill_of_lease_its_command_does_not_go_on_to_the_deadline() {
+    let bench = Bench::new();
+    let running = bench.start(&["run", "x", "--ttl", "1h", "--", "sleep", "1000"]);
+    let command = bench.await_command("sleep 1000");
+    running.signal(Signal::KILL);
+    eventually("the end of the command", || (!command.lives()).then_some(()));
 }
 
 #[test]
@@ -142,9 +158,35 @@ fn a_stopped_guardian_does_not_keep_the_command_alive_after_the_loss() {
 fn a_command_that_leaves_its_group_is_still_guarded_itself() {
     let bench = Bench::new();
     let running = start(&bench, &["setsid", "sleep", "1000"]);
+    bench.await_command("sleep 1000");
+    running.signal(Signal::TERM);
+    running.wait().expect(143);
+
+    let running = start(&bench, &["setsid", "sleep", "1000"]);
     let command = bench.await_command("sleep 1000");
     running.signal(Signal::KILL);
     eventually("the end of the command", || (!command.lives()).then_some(()));
+}
+
+#[test]
+fn a_guardian_that_hears_of_no_renewal_says_so_and_ends_the_command() {
+    let bench = Bench::new();
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    fcntl_setfd(&theirs, FdFlags::empty()).unwrap();
+    let mut command = bench.command(crate::bench::lease_file());
+    command.args(["__guardian", &theirs.as_raw_fd().to_string(), "10000000000", "sleep", "sleep", "1000"]);
+    let guardian = bench.spawn(command.process_group(0));
+    drop(theirs);
+
+    // Believed until half a second from now: time enough to start the command, or else it is not started.
+    let deadline = SystemClock::shared().unwrap().now().since_zero() + Duration::from_millis(500);
+    let deadline = u64::try_from(deadline.as_nanos()).unwrap();
+    ours.write_all(&[&b"B"[..], &deadline.to_le_bytes()].concat()).unwrap();
+    let mut reports = Vec::new();
+    ours.read_to_end(&mut reports).unwrap();
+    guardian.wait().expect(0);
+    let kinds: String = reports.chunks(9).map(|frame| char::from(frame[0])).collect();
+    assert!(["sle", ""].contains(&kinds.as_str()), "started, lost, ended, in this order: {kinds:?}");
 }
 
 #[test]

@@ -112,6 +112,16 @@ fn what_the_command_leaves_running_is_ended_before_the_lease_is_given_back() {
 }
 
 #[test]
+fn what_the_command_leaves_running_is_asked_to_end_before_it_is_killed() {
+    let bench = Bench::new();
+    let left = "trap 'sleep 0.1; echo >cleaned; exit' TERM; echo >begun; while :; do sleep 0.05; done";
+    let script = format!("({left}) & while ! [ -e begun ]; do sleep 0.01; done");
+    // The time to clean up is a third of the ttl.
+    bench.run(&["run", "x", "--ttl", "5m", "--", "sh", "-c", &script]).expect(0);
+    assert!(bench.path("cleaned").exists());
+}
+
+#[test]
 fn help_shows_no_password_from_the_environment() {
     let output = Command::new(crate::bench::lease_file())
         .args(["run", "--help"])
