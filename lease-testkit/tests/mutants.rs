@@ -21,8 +21,8 @@ use std::time::Duration;
 use lease_testkit::{Case, cases};
 use tokio::time::timeout;
 
-use mutants::broken::Broken;
 use common::OnMemory;
+use mutants::broken::Broken;
 use mutants::gates::Gates;
 use mutants::mutant::Mutant;
 

@@ -177,7 +177,7 @@ async fn each_method_is_counted_as_itself_and_asks_its_own_of_the_store() {
         store.claim_observed(&claim, &seen, SECOND).await.err(),
         store.inspect(name, SECOND).await.err(),
         store.list(&Page::default(), SECOND).await.err(),
-        store.clear(name, &seen, SECOND).await.err(),
+        LeaseStore::clear(store, name, &seen, SECOND).await.err(),
         store.resign(name, Term::FIRST, SECOND).await.err(),
         store.claim_slot(&claim, slot, SECOND).await.err(),
         store.finish_slot(&end, SECOND).await.err(),
