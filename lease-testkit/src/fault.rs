@@ -133,6 +133,7 @@ impl FaultStore {
     }
 
     /// Forgets all faults that are still to come. Calls that hang go on hanging; counts stay.
+    /// (The statement of the same name is `LeaseStore::clear(&store, ..)`.)
     pub fn clear(&self) {
         let mut state = self.lock();
         state.next.clear();

@@ -1,5 +1,7 @@
 use futures_util::FutureExt;
-use lease_core::{Claim, ClaimAnswer, Effect, Holder, Instance, Term};
+use lease_core::{
+    Claim, ClaimAnswer, DbTime, Effect, Holder, Instance, Observed, Page, Slot, SlotEnd, Term, UnfinishedSlot,
+};
 
 use super::*;
 use crate::{ManualClock, MemoryStore};
@@ -150,4 +152,62 @@ async fn a_plan_may_use_the_store_it_plans_for() {
     bench.store.plan(move |_| (seen.calls(Op::Check) > 1).then_some(Fault::FailBefore(ErrorKind::Other)));
     assert!(bench.store.check().await.is_ok());
     assert!(bench.store.check().await.is_err());
+}
+
+#[tokio::test]
+async fn each_method_is_counted_as_itself_and_asks_its_own_of_the_store() {
+    let bench = Bench::new();
+    let (store, claim) = (&bench.store, claim("n"));
+    let (name, holder) = (&claim.name, &claim.holder);
+    let seen = Observed { holder: *holder, expires_at: DbTime::RELEASED };
+    let slot = Slot::from_millis(1).unwrap();
+    let end = SlotEnd { name: name.clone(), holder: *holder, slot, passed: None, lost: false };
+    let unfinished = UnfinishedSlot { name: name.clone(), slot, term: Term::FIRST };
+    // Without a table each of them fails, so that each shows what it has sent.
+    bench.memory.drop_table();
+    store.plan(|call| (call.op == Op::Migrate).then_some(Fault::FailBefore(ErrorKind::Schema)));
+    let kinds = [
+        store.migrate().await.err(),
+        store.check().await.err(),
+        store.claim(&claim, SECOND).await.err(),
+        store.renew(name, holder, SECOND, SECOND).await.err(),
+        store.renew_many(&[], SECOND, SECOND).await.err(),
+        store.verify(name, holder, SECOND).await.err(),
+        store.release(name, holder, SECOND).await.err(),
+        store.claim_observed(&claim, &seen, SECOND).await.err(),
+        store.inspect(name, SECOND).await.err(),
+        store.list(&Page::default(), SECOND).await.err(),
+        LeaseStore::clear(store, name, &seen, SECOND).await.err(),
+        store.resign(name, Term::FIRST, SECOND).await.err(),
+        store.claim_slot(&claim, slot, SECOND).await.err(),
+        store.finish_slot(&end, SECOND).await.err(),
+        store.unfinished_slots(&[], SECOND).await.err(),
+        store.claim_rerun(&claim, &unfinished, SECOND).await.err(),
+        store.last_slot(name, SECOND).await.err(),
+    ]
+    .map(|error| error.map(|error| error.kind()));
+    assert_eq!(kinds, [Some(ErrorKind::Schema); 17]);
+    let ops: Vec<Op> = store.log().into_iter().map(|call| call.op).collect();
+    assert_eq!(
+        ops,
+        [
+            Op::Migrate,
+            Op::Check,
+            Op::Claim,
+            Op::Renew,
+            Op::RenewMany,
+            Op::Verify,
+            Op::Release,
+            Op::ClaimObserved,
+            Op::Inspect,
+            Op::List,
+            Op::Clear,
+            Op::Resign,
+            Op::ClaimSlot,
+            Op::FinishSlot,
+            Op::UnfinishedSlots,
+            Op::ClaimRerun,
+            Op::LastSlot,
+        ]
+    );
 }

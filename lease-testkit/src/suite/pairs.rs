@@ -75,7 +75,7 @@ async fn at_once(stores: &[Arc<dyn LeaseStore>; 2], statements: &[Statement; 2])
     ]
 }
 
-/// What either order gives, and what is left when a claim was refused for the row being busy.
+/// What either order gives, and what is left when a statement was refused for the row being busy.
 async fn allowed(start: &Start, writes: [(Write, &Claim); 2], statements: &[Statement; 2]) -> Vec<Outcome> {
     let mut outcomes = vec![start.model(writes, &[0, 1]).await, start.model(writes, &[1, 0]).await];
     for (refused, other) in [(0, 1), (1, 0)] {

@@ -14,6 +14,7 @@ use crate::{ManualClock, MemoryStore};
 pub(crate) enum Write {
     Claim,
     Renew,
+    RenewMany,
     Release,
     ClaimObserved,
     Clear,
@@ -24,9 +25,10 @@ pub(crate) enum Write {
 }
 
 impl Write {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Claim,
         Self::Renew,
+        Self::RenewMany,
         Self::Release,
         Self::ClaimObserved,
         Self::Clear,
@@ -43,6 +45,7 @@ impl Write {
             Self::Claim => Statement::Claim(claim.clone()),
             // Another ttl than before: it moves the expiry even within the millisecond of the claim.
             Self::Renew => Statement::Renew(holding(&former), LONG * 2),
+            Self::RenewMany => Statement::RenewMany(vec![holding(&former)], LONG * 2),
             Self::Release => Statement::Release(holding(&former)),
             Self::ClaimObserved => Statement::ClaimObserved(claim.clone(), row.observed()),
             Self::Clear => Statement::Clear(row.name.clone(), row.observed()),

@@ -78,7 +78,8 @@ impl Statement {
         })
     }
 
-    /// The answer by which a claim may always be refused while another statement has the row.
+    /// The answer by which a claim, or a lease of a batch, may always be passed over while another
+    /// statement has the row.
     pub(crate) fn refusal(&self) -> Option<Answer> {
         match self {
             Self::Claim(_) => Some(Answer::Claim(ClaimAnswer::Held)),
@@ -86,6 +87,7 @@ impl Statement {
             Self::ClaimObserved(..) | Self::ClaimRerun(..) => {
                 Some(Answer::Conditional(ConditionalAnswer::Moved))
             }
+            Self::RenewMany(leases, _) => Some(Answer::RenewMany(vec![None; leases.len()])),
             _ => None,
         }
     }

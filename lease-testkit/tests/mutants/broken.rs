@@ -1,6 +1,6 @@
 //! The ways to be wrong.
 
-/// What is wrong; `main.rs` says it in words.
+/// What is wrong; `mutants.rs` says it in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     RenewIgnoresHolder,

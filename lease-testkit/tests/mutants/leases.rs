@@ -8,8 +8,8 @@ use lease_core::{
 };
 use tokio::task::yield_now;
 
-use crate::broken::Broken;
-use crate::mutant::Mutant;
+use super::broken::Broken;
+use super::mutant::Mutant;
 
 /// A claim's answer, and the row before it.
 struct Prepared {

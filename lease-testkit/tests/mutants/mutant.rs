@@ -15,10 +15,10 @@ use lease_core::{
 use lease_testkit::MemoryStore;
 use tokio::task::yield_now;
 
-use crate::broken::Broken;
-use crate::gates::Gates;
-use crate::names::key;
-use crate::reads::is_like;
+use super::broken::Broken;
+use super::gates::Gates;
+use super::names::key;
+use super::reads::is_like;
 
 /// The store with one thing wrong. The wrong ways themselves are in the files beside this one.
 pub(crate) struct Mutant {

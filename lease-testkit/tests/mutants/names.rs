@@ -2,7 +2,7 @@
 
 use lease_core::LeaseName;
 
-use crate::broken::Broken;
+use super::broken::Broken;
 
 /// The name that the broken store keeps for `name`.
 pub(crate) fn key(broken: Broken, name: &LeaseName) -> LeaseName {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lease_core::{DbTime, Inspection, LeaseName, LeaseStore, Listing, NAME_MAX_BYTES, Page, StoreError};
 
-use crate::broken::Broken;
-use crate::mutant::{ALL, Mutant, touch};
+use super::broken::Broken;
+use super::mutant::{ALL, Mutant, touch};
 
 impl Mutant {
     pub(crate) async fn inspect_wrongly(

@@ -8,8 +8,8 @@ use lease_core::{
     ResignAnswer, StoreError, Term, VerifyAnswer,
 };
 
-use crate::broken::Broken;
-use crate::mutant::Mutant;
+use super::broken::Broken;
+use super::mutant::Mutant;
 
 impl Mutant {
     pub(crate) async fn verify_wrongly(

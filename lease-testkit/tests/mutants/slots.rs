@@ -9,8 +9,8 @@ use lease_core::{
 
 use tokio::task::yield_now;
 
-use crate::broken::Broken;
-use crate::mutant::{ALL, Mutant};
+use super::broken::Broken;
+use super::mutant::{ALL, Mutant};
 
 impl Mutant {
     pub(crate) async fn claim_slot_wrongly(

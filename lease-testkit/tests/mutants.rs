@@ -1,17 +1,19 @@
 //! The suite tests itself: each deliberately broken store names the cases that must catch it, and
 //! each case is named by a store that it catches.
 
-#[path = "../common/mod.rs"]
 mod common;
 
-mod broken;
-mod gates;
-mod leases;
-mod mutant;
-mod names;
-mod reads;
-mod rows;
-mod slots;
+mod mutants {
+    pub(crate) mod broken;
+    pub(crate) mod gates;
+    pub(crate) mod mutant;
+
+    mod leases;
+    mod names;
+    mod reads;
+    mod rows;
+    mod slots;
+}
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +21,10 @@ use std::time::Duration;
 use lease_testkit::{Case, cases};
 use tokio::time::timeout;
 
-use broken::Broken;
 use common::OnMemory;
-use gates::Gates;
-use mutant::Mutant;
+use mutants::broken::Broken;
+use mutants::gates::Gates;
+use mutants::mutant::Mutant;
 
 /// The healthy store may take this long for a case that it passes in a fraction of a second.
 const PATIENCE: Duration = Duration::from_secs(120);
