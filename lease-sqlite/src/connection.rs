@@ -127,9 +127,9 @@ impl Place {
             if failure.code() != Some(ffi::SQLITE_CANTOPEN) {
                 return StoreError::from(failure);
             }
-            let made = if create { "made in its folder" } else { "opened" };
-            StoreError::new(ErrorKind::Denied, format!("the file cannot be {made} by this user"))
-                .with_source(StoreError::from(failure))
+            let what = if create { "made in its folder" } else { "opened" };
+            let message = format!("the file cannot be {what}; see what this user may do there");
+            StoreError::new(ErrorKind::Denied, message).with_source(StoreError::from(failure))
         })?;
         self.prepare(&mut connection)?;
         Ok(connection)

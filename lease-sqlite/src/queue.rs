@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use lease_core::StoreError;
@@ -138,7 +137,7 @@ impl Queue {
     }
 
     /// Waits until it is worth asking for the lock again; `false` when it no longer is: the time is
-    /// over, or this is ordinary work and urgent work has arrived, which is to try first.
+    /// over, nobody asks any more, or this is ordinary work and urgent work has come, which is to try first.
     fn wait_a_little(&self, order: Order, tries: i32) -> bool {
         let left = order.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -147,17 +146,14 @@ impl Queue {
         // Short, for the file is often free for a moment only between two transactions of another
         // writer; SQLite's own busy timeout sleeps up to 100 ms and misses most of them.
         let nap = left.min(Duration::from_millis(if tries < 20 { 1 } else { 3 }));
-        if order.urgent {
-            thread::sleep(nap);
-            return true;
-        }
         let inner = self.lock();
-        let hurried = |inner: &Inner| inner.closed || !inner.urgent.is_empty();
-        if hurried(&inner) {
+        let in_vain = |inner: &Inner| inner.closed || (!order.urgent && !inner.urgent.is_empty());
+        if in_vain(&inner) {
             return false;
         }
+        // Whatever arrives meanwhile ends the nap, which does no harm.
         let (inner, _) = self.arrival.wait_timeout(inner, nap).unwrap_or_else(PoisonError::into_inner);
-        !hurried(&inner)
+        !in_vain(&inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
