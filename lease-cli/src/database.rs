@@ -77,7 +77,11 @@ impl Database {
 
     /// The table's definition in the dialect of the database.
     pub(crate) fn schema(&self) -> Result<String, Failure> {
-        SqliteStore::schema(TABLE).map_err(|error| not_opened(&error))
+        match self {
+            Self::Sqlite(_) | Self::DefaultSqlite(_) => {
+                SqliteStore::schema(TABLE).map_err(|error| not_opened(&error))
+            }
+        }
     }
 
     fn path(&self) -> &Path {

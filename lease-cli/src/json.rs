@@ -148,3 +148,28 @@ pub(crate) fn to_text(value: &impl Serialize) -> String {
     out.push('\n');
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::tests::{NOW, row};
+
+    #[test]
+    fn the_readme_shows_the_shape_as_it_is() {
+        let readme = include_str!("../README.md");
+        let shown = readme.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+        let holder = "85e8156d6d5e8192b88a147de052f404".parse().unwrap();
+        let seen = Inspection { now: NOW, row: Some(LeaseRow { holder, ..row("nightly") }) };
+        let status = Status::new("SQLite file /var/lib/leases.db".to_owned(), Some(&seen));
+        assert_eq!(to_text(&status), shown);
+    }
+
+    #[test]
+    fn json_holds_no_character_that_a_terminal_obeys() {
+        let hostile = "\u{1b}[2J\u{7f}\u{9b}2J";
+        let text = to_text(&Status { database: hostile.to_owned(), ..Status::new(String::new(), None) });
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text}");
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["database"], hostile);
+    }
+}
