@@ -7,7 +7,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lease_core::{ErrorKind, LeaseStore, StoreError};
+use lease_core::store::StoreError;
+use lease_core::{ErrorKind, LeaseStore};
 use lease_sqlite::SqliteStore;
 
 use crate::args::DatabaseArguments;

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use lease_core::{DbTime, Inspection, LeaseRow, Slot};
+use lease_core::Slot;
+use lease_core::store::{DbTime, Inspection, LeaseRow};
 use serde::Serialize;
 
 use crate::text::rfc3339;

@@ -1,6 +1,6 @@
 //! `lease list`: every lease there is.
 
-use lease_core::{DbTime, LeaseRow, Listing, Page};
+use lease_core::store::{DbTime, LeaseRow, Listing, Page};
 
 use crate::args::ListArguments;
 use crate::database::{Database, Store};

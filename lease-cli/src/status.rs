@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use lease_core::{DbTime, Inspection, LeaseName, LeaseRow};
+use lease_core::LeaseName;
+use lease_core::store::{DbTime, Inspection, LeaseRow};
 
 use crate::args::StatusArguments;
 use crate::database::Database;

@@ -7,7 +7,8 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease_core::{Clock, Lease, Leases, Moment, Tenure, Timings, sleep_until};
+use lease_core::clock::sleep_until;
+use lease_core::{Clock, Lease, Leases, Moment, Tenure, Timings};
 use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lease_core::DbTime;
+use lease_core::store::DbTime;
 
 /// The text with each control character written as an escape.
 pub(crate) fn visible(text: &str) -> String {

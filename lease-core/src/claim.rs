@@ -18,7 +18,8 @@ use crate::error::{Effect, Error, ErrorKind, StoreError};
 use crate::lease::no_answer;
 use crate::renewal::Renewal;
 use crate::state::LeaseState;
-use crate::{Claim, ClaimAnswer, Holder, Lease, LeaseName, ManualLease, ReleaseAnswer, Term};
+use crate::store::{Claim, ClaimAnswer, ReleaseAnswer};
+use crate::{Holder, Lease, LeaseName, ManualLease, Term};
 
 /// A lease in the making: how it will be renewed.
 pub(crate) trait Handle: Send + 'static {

@@ -9,7 +9,8 @@ use tokio::sync::{mpsc, watch};
 use crate::driver::Command;
 use crate::error::{Asked, Error};
 use crate::state::Setup;
-use crate::{Instance, LeaseName, LeaseStore, StoreError};
+use crate::store::StoreError;
+use crate::{Instance, LeaseName, LeaseStore};
 
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn LeaseStore>,

@@ -22,7 +22,8 @@ use crate::error::Error;
 use crate::lease::no_answer;
 use crate::renewal::{Next, Renewal};
 use crate::state::{LeaseState, Settled, Setup};
-use crate::{ErrorKind, Holding, LeaseStore, LossReason, ReleaseAnswer, RenewAnswer, Renewed, StoreError};
+use crate::store::{Holding, ReleaseAnswer, RenewAnswer, Renewed, StoreError};
+use crate::{ErrorKind, LeaseStore, LossReason};
 
 /// What the handles tell the driver.
 pub(crate) enum Command {

@@ -7,7 +7,8 @@ use crate::client::Client;
 use crate::clock::timeout_at;
 use crate::error::Error;
 use crate::state::{LeaseState, Settled};
-use crate::{ErrorKind, Holder, LeaseName, LossReason, Moment, RenewAnswer, StoreError, Tenure, Term};
+use crate::store::{RenewAnswer, StoreError};
+use crate::{ErrorKind, Holder, LeaseName, LossReason, Moment, Tenure, Term};
 
 /// A lease, renewed in the background from the moment it was granted: none is held unrenewed by accident.
 ///

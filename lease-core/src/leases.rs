@@ -11,9 +11,10 @@ use crate::clock::Clock;
 use crate::driver;
 use crate::error::{Error, ErrorKind};
 use crate::state::{Setup, StuckHook};
+use crate::store::Inspection;
 use crate::{
-    Inspection, Instance, InvalidTimings, Lease, LeaseName, LeaseStore, ManualLease, RunError, Stuck,
-    SystemClock, Tenure, Timings,
+    Instance, InvalidTimings, Lease, LeaseName, LeaseStore, ManualLease, RunError, Stuck, SystemClock,
+    Tenure, Timings,
 };
 
 /// The leases of one process in one store: a cheap clone.

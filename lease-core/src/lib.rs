@@ -2,7 +2,7 @@
 
 mod claim;
 mod client;
-mod clock;
+pub mod clock;
 mod driver;
 mod elect;
 mod error;
@@ -11,33 +11,27 @@ mod lease;
 mod leases;
 mod name;
 mod panicked;
-mod renewal;
+pub mod renewal;
 mod row;
 mod run;
 mod slot;
 mod state;
 mod statement;
-mod store;
+pub mod store;
 mod tenure;
 mod timing;
 mod watchdog;
 
-pub use clock::{Alarm, AlarmBook, Clock, Moment, Ring, Sleep, sleep_until};
-pub use error::{Effect, Error, ErrorKind, StoreError};
-pub use instance::{IDENTITY_MAX_BYTES, IdentityText, Instance};
+pub use clock::{Clock, Moment};
+pub use error::{Error, ErrorKind};
+pub use instance::Instance;
 pub use lease::{Lease, ManualLease};
 pub use leases::{Claimed, Leases, LeasesBuilder, ManualClaimed, Ran, Refusal};
-pub use name::{Holder, HolderHex, InvalidHolder, InvalidName, LeaseName, NAME_MAX_BYTES, Term};
-pub use renewal::{Loss, Next, Renewal};
-pub use row::{DbTime, Inspection, LeaseRow, Listing, Observed};
+pub use name::{Holder, InvalidName, LeaseName, Term};
 pub use run::RunError;
 pub use slot::{InvalidSlot, Slot};
 pub use state::{LossReason, Stuck};
-pub use statement::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Page, ReleaseAnswer,
-    RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, Superseded, UnfinishedSlot, VerifyAnswer,
-};
 pub use store::LeaseStore;
 pub use tenure::Tenure;
-pub use timing::{InvalidTimings, TTL_MAX, TimingParts, Timings, millis};
+pub use timing::{InvalidTimings, TTL_MAX, TimingParts, Timings};
 pub use watchdog::SystemClock;

@@ -9,8 +9,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use crate::clock::{Alarm, Clock, Moment};
+use crate::store::StoreError;
 use crate::watchdog;
-use crate::{ErrorKind, Holder, LeaseName, StoreError, Term, Timings};
+use crate::{ErrorKind, Holder, LeaseName, Term, Timings};
 
 /// Why a lease is no longer held.
 #[derive(Debug, Clone)]

@@ -1,14 +1,19 @@
-//! The contract between the protocol and a database.
+//! The contract between the protocol and a database, and all that a store is made of.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holder, Holding, Inspection, LeaseName,
-    Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, Slot, SlotAnswer, SlotEnd,
-    StoreError, Term, UnfinishedSlot, VerifyAnswer,
+pub use crate::error::{Effect, StoreError};
+pub use crate::instance::{IDENTITY_MAX_BYTES, IdentityText};
+pub use crate::name::{HolderHex, InvalidHolder, NAME_MAX_BYTES};
+pub use crate::row::{DbTime, Inspection, LeaseRow, Listing, Observed};
+pub use crate::statement::{
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Page, ReleaseAnswer,
+    RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, Superseded, UnfinishedSlot, VerifyAnswer,
 };
+pub use crate::timing::millis;
+use crate::{Holder, LeaseName, Slot, Term};
 
 /// A database that keeps leases: one row per name, and a clock of its own.
 ///
@@ -29,7 +34,7 @@ use crate::{
 ///   retried until `within` has passed, then answered as an error. "Lost", "gone" and "moved" are only
 ///   ever the answer "no row matched".
 /// - **Errors.** [`StoreError::effect`] says whether the statement can have changed the row;
-///   [`Effect::Unknown`](crate::Effect::Unknown) unless the store is sure that it did not and will not.
+///   [`Effect::Unknown`](crate::store::Effect::Unknown) unless the store is sure that it did not and will not.
 /// - **Dropping the future** never corrupts the store: the statement either takes place whole or not
 ///   at all, now or (a ghost: sent, and running on without us) later. A read leaves nothing behind.
 /// - **Names and holders** are compared byte by byte. Only the row named is touched; rows are never deleted.

@@ -6,7 +6,8 @@
 mod common;
 
 use common::{MS, SECOND, World, granted, name, term};
-use lease_core::{Claimed, Clock, ErrorKind, Holder, LeaseStore, LossReason, ManualClaimed, Page};
+use lease_core::store::Page;
+use lease_core::{Claimed, Clock, ErrorKind, Holder, LeaseStore, LossReason, ManualClaimed};
 use lease_testkit::{Fault, Op};
 
 #[tokio::test]

@@ -96,7 +96,7 @@ async fn work_that_ends_in_its_grace_does_not_trip_the_failing_hook() {
     let clock: Arc<dyn Clock> = world.clock.clone();
     let running = tokio::spawn(lease.run(|tenure| async move {
         tenure.lost().await;
-        lease_core::sleep_until(&clock, clock.now() + SECOND * 4).await;
+        lease_core::clock::sleep_until(&clock, clock.now() + SECOND * 4).await;
         Ok::<_, OwnError>(())
     }));
     world.play(SECOND * 60).await;
@@ -151,7 +151,7 @@ async fn a_shutdown_is_told_to_the_work_and_waited_for_without_a_grace() {
     let running = tokio::spawn(lease.run(|tenure| async move {
         tenure.stopping().await;
         // Longer than ttl and grace together: renewals outlive the request.
-        lease_core::sleep_until(&clock, clock.now() + SECOND * 100).await;
+        lease_core::clock::sleep_until(&clock, clock.now() + SECOND * 100).await;
         assert!(tenure.check());
         Ok::<_, OwnError>(())
     }));

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lease_core::{Claim, ErrorKind, Holder, Instance, LeaseName, StoreError};
+use lease_core::store::{Claim, StoreError};
+use lease_core::{ErrorKind, Holder, Instance, LeaseName};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::Failure;

@@ -5,7 +5,8 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use lease_core::{ErrorKind, StoreError};
+use lease_core::ErrorKind;
+use lease_core::store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 

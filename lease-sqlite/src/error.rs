@@ -3,7 +3,8 @@
 use std::error::Error as _;
 use std::ffi::c_int;
 
-use lease_core::{Effect, ErrorKind, StoreError};
+use lease_core::ErrorKind;
+use lease_core::store::{Effect, StoreError};
 use rusqlite::ffi;
 
 /// What stops a statement: the driver's error, not yet classified, or one of our own.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use lease_core::StoreError;
+use lease_core::store::StoreError;
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn refuse_network(_: &Path) -> Result<(), StoreError> {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lease_core::{Clock, ErrorKind, Moment, StoreError, sleep_until};
+use lease_core::clock::sleep_until;
+use lease_core::store::StoreError;
+use lease_core::{Clock, ErrorKind, Moment};
 use tokio::sync::oneshot;
 
 use crate::queue::Order;

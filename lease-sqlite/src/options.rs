@@ -3,14 +3,15 @@
 use std::fmt;
 use std::path::Path;
 
-use lease_core::{ErrorKind, StoreError};
+use lease_core::ErrorKind;
+use lease_core::store::StoreError;
 
 use crate::SqliteStore;
 
 /// How a [`SqliteStore`] is opened.
 ///
 /// ```no_run
-/// # async fn example() -> Result<(), lease_core::StoreError> {
+/// # async fn example() -> Result<(), lease_core::store::StoreError> {
 /// use lease_sqlite::SqliteStore;
 ///
 /// let store = SqliteStore::options().table("jobs_leases")?.create(false).open("/var/lib/x/leases.db").await?;

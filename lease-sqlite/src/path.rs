@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use lease_core::{ErrorKind, StoreError};
+use lease_core::ErrorKind;
+use lease_core::store::StoreError;
 
 /// The path from the root on, so that a change of the working folder changes nothing.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, StoreError> {

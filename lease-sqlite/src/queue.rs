@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lease_core::StoreError;
+use lease_core::store::StoreError;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 

@@ -3,7 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use lease_core::{Claim, DbTime, ErrorKind, LeaseName, LeaseRow, Slot, StoreError, Term, millis};
+use lease_core::store::{Claim, DbTime, LeaseRow, StoreError, millis};
+use lease_core::{ErrorKind, LeaseName, Slot, Term};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, Row, ToSql};
 

@@ -1,6 +1,7 @@
 //! The table: its shape, making and upgrading it, and telling what is wrong with it.
 
-use lease_core::{ErrorKind, StoreError};
+use lease_core::ErrorKind;
+use lease_core::store::StoreError;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params};
 
 use crate::error::Failure;

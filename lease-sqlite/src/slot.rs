@@ -1,6 +1,7 @@
 //! What is answered to a claim of an instant.
 
-use lease_core::{DbTime, LeaseName, Slot, SlotAnswer, Superseded};
+use lease_core::store::{DbTime, SlotAnswer, Superseded};
+use lease_core::{LeaseName, Slot};
 use rusqlite::{Connection, Row, named_params};
 
 use crate::error::Failure;

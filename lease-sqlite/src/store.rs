@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease_core::{
-    Claim, ClaimAnswer, ClearAnswer, Clock, ConditionalAnswer, ErrorKind, FinishAnswer, Holder, Holding,
-    Inspection, LeaseName, LeaseStore, Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed,
-    ResignAnswer, Slot, SlotAnswer, SlotEnd, StoreError, SystemClock, Term, UnfinishedSlot, VerifyAnswer,
+use lease_core::store::{
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, Listing, Observed,
+    Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError, UnfinishedSlot,
+    VerifyAnswer,
 };
+use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Term};
 use rusqlite::{Connection, Params, Row, TransactionBehavior, named_params};
 
 use crate::check::check;

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use lease_core::{ErrorKind, StoreError};
+use lease_core::ErrorKind;
+use lease_core::store::StoreError;
 use rusqlite::{Connection, ffi};
 use tokio::sync::oneshot;
 
@@ -160,7 +161,8 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use lease_core::{Effect, SystemClock};
+    use lease_core::SystemClock;
+    use lease_core::store::Effect;
 
     use super::*;
     use crate::limit::Limit;

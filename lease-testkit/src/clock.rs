@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lease_core::{Alarm, AlarmBook, Clock, Moment, Ring};
+use lease_core::clock::{Alarm, AlarmBook, Ring};
+use lease_core::{Clock, Moment};
 
 /// Where a new clock stands: far enough from its zero that "an hour ago" is a moment too.
 const START: Moment = Moment::new(Duration::from_secs(100_000));
@@ -18,11 +19,12 @@ const ROUNDS: usize = 32;
 /// Alarms ring inside [`advance`](Self::advance) and [`play`](Self::play), in order of time and with
 /// no lock held, on the thread that calls these; never inside [`alarm`](Clock::alarm). An alarm set
 /// for a moment that has passed rings with the next `advance`, be it by nothing:
-/// `advance(Duration::ZERO)`. ([`lease_core::sleep_until`] needs no ring then: it looks at the clock first.)
+/// `advance(Duration::ZERO)`. ([`lease_core::clock::sleep_until`] needs no ring then: it looks at the clock first.)
 ///
 /// ```
 /// use std::time::Duration;
-/// use lease_core::{Clock, sleep_until};
+/// use lease_core::Clock;
+/// use lease_core::clock::sleep_until;
 /// use lease_testkit::ManualClock;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -128,7 +130,7 @@ async fn let_tasks_run() {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use lease_core::sleep_until;
+    use lease_core::clock::sleep_until;
 
     use super::*;
 

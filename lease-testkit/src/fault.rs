@@ -10,7 +10,9 @@ use std::future::{Future, pending};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lease_core::{Clock, ErrorKind, LeaseName, LeaseStore, Moment, StoreError, sleep_until};
+use lease_core::clock::sleep_until;
+use lease_core::store::StoreError;
+use lease_core::{Clock, ErrorKind, LeaseName, LeaseStore, Moment};
 
 /// A method of [`LeaseStore`] that sends a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

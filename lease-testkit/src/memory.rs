@@ -9,7 +9,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use lease_core::{Clock, DbTime, ErrorKind, LeaseName, LeaseRow, StoreError, millis};
+use lease_core::store::{DbTime, LeaseRow, StoreError, millis};
+use lease_core::{Clock, ErrorKind, LeaseName};
 
 /// What the database's clock reads when the clock of [`MemoryStore::with_clock`] stands at its zero:
 /// a moment in November 2023.

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lease_core::{Claimed, Inspection, Lease, LeaseName, LeaseStore, Leases, Stuck, Term};
+use lease_core::store::Inspection;
+use lease_core::{Claimed, Lease, LeaseName, LeaseStore, Leases, Stuck, Term};
 use lease_testkit::{FaultStore, ManualClock, MemoryStore};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

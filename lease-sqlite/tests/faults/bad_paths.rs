@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use lease_core::{ErrorKind, LeaseStore, StoreError};
+use lease_core::store::StoreError;
+use lease_core::{ErrorKind, LeaseStore};
 use lease_sqlite::SqliteStore;
 use rusqlite::Connection;
 

@@ -5,9 +5,8 @@ use std::time::Instant;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use lease_core::{
-    ClaimAnswer, ErrorKind, Holding, LeaseStore, Page, RenewAnswer, Slot, SlotAnswer, Term, VerifyAnswer,
-};
+use lease_core::store::{ClaimAnswer, Holding, Page, RenewAnswer, SlotAnswer, VerifyAnswer};
+use lease_core::{ErrorKind, LeaseStore, Slot, Term};
 use lease_sqlite::SqliteStore;
 
 use crate::support::{

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use lease_core::{ClaimAnswer, LeaseStore};
+use lease_core::LeaseStore;
+use lease_core::store::ClaimAnswer;
 use lease_sqlite::SqliteStore;
 use rusqlite::Connection;
 

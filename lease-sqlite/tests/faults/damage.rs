@@ -3,7 +3,8 @@
 use std::fs::OpenOptions;
 use std::io::{Seek, SeekFrom, Write};
 
-use lease_core::{ErrorKind, LeaseStore, Page, RenewAnswer, Slot};
+use lease_core::store::{Page, RenewAnswer};
+use lease_core::{ErrorKind, LeaseStore, Slot};
 
 use crate::support::{Journal, LONG, Sandbox, TTL, granted, is_err, is_harmless, name, new_claim, take};
 

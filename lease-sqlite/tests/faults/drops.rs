@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::pin::pin;
 
-use lease_core::{ClaimAnswer, Holding, LeaseStore, Page, RenewAnswer, Slot, SlotEnd};
+use lease_core::store::{ClaimAnswer, Holding, Page, RenewAnswer, SlotEnd};
+use lease_core::{LeaseStore, Slot};
 use lease_sqlite::SqliteStore;
 
 use crate::support::{Journal, LONG, Sandbox, TTL, granted, is_pending, name, new_claim, row_term, take};

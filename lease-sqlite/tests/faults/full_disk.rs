@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lease_core::{ErrorKind, LeaseStore, StoreError};
+use lease_core::store::StoreError;
+use lease_core::{ErrorKind, LeaseStore};
 use lease_sqlite::SqliteStore;
 use rusqlite::Connection;
 
@@ -79,7 +80,7 @@ async fn a_claim_on_a_full_disk_changes_nothing_and_works_again_when_there_is_ro
         // Reads go on, so a waiter still hears that the name is held.
         assert_eq!(row_term(&store, "held").await, Some(1));
         let refused = store.claim(&new_claim("held"), LONG).await.unwrap();
-        assert_eq!(refused, lease_core::ClaimAnswer::Held);
+        assert_eq!(refused, lease_core::store::ClaimAnswer::Held);
 
         std::fs::remove_file(disk.join("filler")).unwrap();
         granted(store.claim(&new_claim("room"), LONG).await);

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use lease_core::{ErrorKind, LeaseStore, VerifyAnswer};
+use lease_core::store::VerifyAnswer;
+use lease_core::{ErrorKind, LeaseStore};
 
 use crate::support::{
     JOURNALS, LONG, Sandbox, TTL, granted, is_err, is_harmless, name, new_claim, row_term, take,

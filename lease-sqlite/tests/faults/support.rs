@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use lease_core::{
-    Claim, ClaimAnswer, Effect, ErrorKind, Holder, Instance, LeaseName, LeaseStore, StoreError, Term,
-};
+use lease_core::store::{Claim, ClaimAnswer, Effect, StoreError};
+use lease_core::{ErrorKind, Holder, Instance, LeaseName, LeaseStore, Term};
 use lease_sqlite::SqliteStore;
 use rusqlite::Connection;
 

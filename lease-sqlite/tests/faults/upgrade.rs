@@ -85,7 +85,7 @@ async fn eight_that_start_at_once_on_no_file_share_one() {
             .collect();
         let mut granted = 0;
         for start in starts {
-            granted += usize::from(start.await.unwrap().unwrap() != lease_core::ClaimAnswer::Held);
+            granted += usize::from(start.await.unwrap().unwrap() != lease_core::store::ClaimAnswer::Held);
         }
         assert_eq!(granted, 1);
     }

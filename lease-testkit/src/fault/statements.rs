@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease_core::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holder, Holding, Inspection, LeaseName,
-    LeaseStore, Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, Slot, SlotAnswer,
-    SlotEnd, StoreError, Term, UnfinishedSlot, VerifyAnswer,
+use lease_core::store::{
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, Listing, Observed,
+    Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError, UnfinishedSlot,
+    VerifyAnswer,
 };
+use lease_core::{Holder, LeaseName, LeaseStore, Slot, Term};
 
 use super::{FaultStore, Op};
 

@@ -1,7 +1,6 @@
 use futures_util::FutureExt;
-use lease_core::{
-    Claim, ClaimAnswer, DbTime, Effect, Holder, Instance, Observed, Page, Slot, SlotEnd, Term, UnfinishedSlot,
-};
+use lease_core::store::{Claim, ClaimAnswer, DbTime, Effect, Observed, Page, SlotEnd, UnfinishedSlot};
+use lease_core::{Holder, Instance, Slot, Term};
 
 use super::*;
 use crate::{ManualClock, MemoryStore};

@@ -5,12 +5,12 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease_core::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, ErrorKind, FinishAnswer, Holder, Holding,
-    Inspection, LeaseName, LeaseRow, LeaseStore, Listing, Observed, Page, ReleaseAnswer, RenewAnswer,
-    Renewed, ResignAnswer, Slot, SlotAnswer, SlotEnd, StoreError, Superseded, Term, UnfinishedSlot,
-    VerifyAnswer, millis,
+use lease_core::store::{
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, FinishAnswer, Holding, Inspection, LeaseRow,
+    Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd,
+    StoreError, Superseded, UnfinishedSlot, VerifyAnswer, millis,
 };
+use lease_core::{ErrorKind, Holder, LeaseName, LeaseStore, Slot, Term};
 
 use super::{MemoryStore, Rows};
 

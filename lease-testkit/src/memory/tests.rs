@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use lease_core::{Claim, ClaimAnswer, Holder, Instance, LeaseStore, Slot};
+use lease_core::store::{Claim, ClaimAnswer};
+use lease_core::{Holder, Instance, LeaseStore, Slot};
 
 use super::*;
 use crate::ManualClock;

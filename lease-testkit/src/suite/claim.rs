@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lease_core::{Claim, ClaimAnswer, ErrorKind, Instance, RenewAnswer, TTL_MAX, VerifyAnswer};
+use lease_core::store::{Claim, ClaimAnswer, RenewAnswer, VerifyAnswer};
+use lease_core::{ErrorKind, Instance, TTL_MAX};
 
 use super::Damage;
 use super::context::{Context, LONG, claim_of, row_of, slot, slot_at, term, unfinished};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lease_core::{ClaimAnswer, ClearAnswer, DbTime, LeaseName, LeaseRow, Observed, RenewAnswer};
+use lease_core::LeaseName;
+use lease_core::store::{ClaimAnswer, ClearAnswer, DbTime, LeaseRow, Observed, RenewAnswer};
 
 use super::Damage;
 use super::context::{Context, LONG, after, claim_of, slot, term};

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease_core::{
-    Claim, DbTime, Holder, Holding, Instance, LeaseName, LeaseRow, LeaseStore, Slot, SlotEnd, Term,
-    UnfinishedSlot,
-};
+use lease_core::store::{Claim, DbTime, Holding, LeaseRow, SlotEnd, UnfinishedSlot};
+use lease_core::{Holder, Instance, LeaseName, LeaseStore, Slot, Term};
 
 use super::process::Process;
 use super::{Damage, Subject};
@@ -182,7 +180,7 @@ pub(crate) fn row_of(claim: &Claim, granted: Term, at: DbTime) -> LeaseRow {
 
 /// The time `duration` after `at`.
 pub(crate) fn after(at: DbTime, duration: Duration) -> DbTime {
-    DbTime::from_millis(at.as_millis() + lease_core::millis(duration))
+    DbTime::from_millis(at.as_millis() + lease_core::store::millis(duration))
 }
 
 /// The `n`th term.

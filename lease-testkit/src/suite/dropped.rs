@@ -4,7 +4,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lease_core::{ClaimAnswer, LeaseName, ReleaseAnswer};
+use lease_core::LeaseName;
+use lease_core::store::{ClaimAnswer, ReleaseAnswer};
 
 use super::context::{Context, claim_of, holding, slot_at};
 use super::process::{RENEWED, WITHIN};

@@ -1,6 +1,7 @@
 //! The end of a round.
 
-use lease_core::{Claim, DbTime, FinishAnswer, LeaseRow, RenewAnswer, Slot, SlotEnd};
+use lease_core::Slot;
+use lease_core::store::{Claim, DbTime, FinishAnswer, LeaseRow, RenewAnswer, SlotEnd};
 
 use super::Damage;
 use super::context::{Context, claim_of, end_of, slot, slot_at, unfinished};

@@ -1,6 +1,6 @@
 //! The last instant on record.
 
-use lease_core::SlotEnd;
+use lease_core::store::SlotEnd;
 
 use super::context::{Context, claim_of, end_of, slot};
 use super::same::same_row;

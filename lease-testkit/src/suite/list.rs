@@ -1,6 +1,7 @@
 //! Reading many rows.
 
-use lease_core::{LeaseName, Listing, Page};
+use lease_core::LeaseName;
+use lease_core::store::{Listing, Page};
 
 use super::context::{Context, slot};
 

@@ -3,7 +3,8 @@
 use std::slice;
 
 use futures_util::future::join_all;
-use lease_core::{ClaimAnswer, DbTime, ErrorKind, Observed, Page};
+use lease_core::ErrorKind;
+use lease_core::store::{ClaimAnswer, DbTime, Observed, Page};
 
 use super::context::{Context, LONG, claim_of, end_of, holding, slot, term, unfinished};
 use super::same::same_row;

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease_core::{Claim, LeaseName, LeaseRow, LeaseStore, Observed, Slot, SlotEnd};
+use lease_core::store::{Claim, LeaseRow, Observed, SlotEnd};
+use lease_core::{LeaseName, LeaseStore, Slot};
 
 use super::context::{Context, LONG, claim_of, end_of, holding, slot, slot_at, term, unfinished};
 use super::process::WITHIN;

@@ -1,6 +1,7 @@
 //! Names are bytes: what a collation, a column or a quoting rule would take for one is two.
 
-use lease_core::{Claim, ClaimAnswer, Holding, LeaseName, LeaseRow, Page, ReleaseAnswer, RenewAnswer};
+use lease_core::LeaseName;
+use lease_core::store::{Claim, ClaimAnswer, Holding, LeaseRow, Page, ReleaseAnswer, RenewAnswer};
 
 use super::context::{Context, LONG, claim_of, holding, slot, term, unfinished};
 use super::process::RENEWED;

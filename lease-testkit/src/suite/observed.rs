@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lease_core::{ConditionalAnswer, DbTime, LeaseName, LeaseRow, Observed, RenewAnswer};
+use lease_core::LeaseName;
+use lease_core::store::{ConditionalAnswer, DbTime, LeaseRow, Observed, RenewAnswer};
 
 use super::Damage;
 use super::context::{Context, LONG, after, claim_of, row_of, slot, term};

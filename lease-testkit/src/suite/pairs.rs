@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use lease_core::{Claim, LeaseStore};
+use lease_core::LeaseStore;
+use lease_core::store::Claim;
 use tokio::sync::Barrier;
 
 use super::context::Context;

@@ -4,11 +4,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease_core::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, ErrorKind, FinishAnswer, Holder, Holding, Inspection,
-    LeaseName, LeaseStore, Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, Slot,
-    SlotAnswer, SlotEnd, StoreError, Superseded, Term, UnfinishedSlot, VerifyAnswer,
+use lease_core::store::{
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, Listing, Observed,
+    Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError, Superseded,
+    UnfinishedSlot, VerifyAnswer,
 };
+use lease_core::{ErrorKind, Holder, LeaseName, LeaseStore, Slot, Term};
 
 /// How long each statement may take: long enough for any machine.
 pub(crate) const WITHIN: Duration = Duration::from_secs(30);

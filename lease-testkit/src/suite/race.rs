@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
-use lease_core::{Claim, ClaimAnswer, ConditionalAnswer, Holder, LeaseName, RenewAnswer, SlotAnswer, Term};
+use lease_core::store::{Claim, ClaimAnswer, ConditionalAnswer, RenewAnswer, SlotAnswer};
+use lease_core::{Holder, LeaseName, Term};
 use tokio::sync::Barrier;
 
 use super::context::{Context, claim_of, holding, slot, term, unfinished};

@@ -1,6 +1,6 @@
 //! Giving a lease back.
 
-use lease_core::{ClaimAnswer, DbTime, LeaseRow, ReleaseAnswer};
+use lease_core::store::{ClaimAnswer, DbTime, LeaseRow, ReleaseAnswer};
 
 use super::Damage;
 use super::context::{Context, claim_of, slot, term};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lease_core::{LeaseRow, RenewAnswer, Renewed};
+use lease_core::store::{LeaseRow, RenewAnswer, Renewed};
 
 use super::Damage;
 use super::context::{Context, LONG, after, slot, term};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lease_core::{Claim, Holding, LeaseRow, Renewed, Term};
+use lease_core::Term;
+use lease_core::store::{Claim, Holding, LeaseRow, Renewed};
 
 use super::Damage;
 use super::context::{Context, LONG, after, claim_of, holding};

@@ -1,6 +1,6 @@
 //! Claims of a cut-short round for its second and last run.
 
-use lease_core::{Claim, ConditionalAnswer, LeaseRow, RenewAnswer, UnfinishedSlot};
+use lease_core::store::{Claim, ConditionalAnswer, LeaseRow, RenewAnswer, UnfinishedSlot};
 
 use super::Damage;
 use super::context::{Context, claim_of, end_of, row_of, slot, slot_at, term, unfinished};

@@ -1,6 +1,6 @@
 //! Asking a holder to step down.
 
-use lease_core::{LeaseRow, RenewAnswer, Renewed, ResignAnswer, VerifyAnswer};
+use lease_core::store::{LeaseRow, RenewAnswer, Renewed, ResignAnswer, VerifyAnswer};
 
 use super::Damage;
 use super::context::{Context, slot, term};

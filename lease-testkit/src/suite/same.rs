@@ -1,6 +1,6 @@
 //! Rows compared whole, and told apart by the column.
 
-use lease_core::LeaseRow;
+use lease_core::store::LeaseRow;
 
 /// Holds a row that was found to be the one expected, column by column.
 #[track_caller]

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use lease_core::{
-    Claim, ClaimAnswer, DbTime, LeaseName, LeaseRow, RenewAnswer, Slot, SlotAnswer, SlotEnd, Superseded,
-    TTL_MAX,
-};
+use lease_core::store::{Claim, ClaimAnswer, DbTime, LeaseRow, RenewAnswer, SlotAnswer, SlotEnd, Superseded};
+use lease_core::{LeaseName, Slot, TTL_MAX};
 
 use super::context::{Context, LONG, claim_of, end_of, row_of, slot, slot_at, term, unfinished};
 use super::process::RENEWED;

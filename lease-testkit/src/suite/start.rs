@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lease_core::{Claim, LeaseName, LeaseRow, LeaseStore, SlotAnswer, StoreError};
+use lease_core::store::{Claim, LeaseRow, SlotAnswer, StoreError};
+use lease_core::{LeaseName, LeaseStore};
 
 use super::context::{Context, LONG, claim_of, end_of, holding, slot, unfinished};
 use super::process::WITHIN;

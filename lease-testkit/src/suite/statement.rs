@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use lease_core::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, FinishAnswer, Holder, Holding, LeaseName,
-    LeaseRow, LeaseStore, Observed, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, Slot, SlotAnswer,
-    SlotEnd, StoreError, Term, UnfinishedSlot, VerifyAnswer,
+use lease_core::store::{
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, FinishAnswer, Holding, LeaseRow, Observed,
+    ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError, UnfinishedSlot,
+    VerifyAnswer,
 };
+use lease_core::{Holder, LeaseName, LeaseStore, Slot, Term};
 
 use super::process::WITHIN;
 

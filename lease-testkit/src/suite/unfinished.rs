@@ -2,7 +2,8 @@
 
 use std::slice;
 
-use lease_core::{Claim, LeaseName, UnfinishedSlot};
+use lease_core::LeaseName;
+use lease_core::store::{Claim, UnfinishedSlot};
 
 use super::Damage;
 use super::context::{Context, claim_of, end_of, slot, slot_at, unfinished};

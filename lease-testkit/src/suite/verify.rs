@@ -1,6 +1,6 @@
 //! Whether a lease is still held.
 
-use lease_core::VerifyAnswer;
+use lease_core::store::VerifyAnswer;
 
 use super::Damage;
 use super::context::{Context, term};

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use lease_core::{
-    Claim, ClaimAnswer, DbTime, ErrorKind, Holder, Holding, IDENTITY_MAX_BYTES, Instance, LeaseName,
-    LeaseRow, LeaseStore, RenewAnswer, Renewed, StoreError, Term, millis,
+use lease_core::store::{
+    Claim, ClaimAnswer, DbTime, Holding, IDENTITY_MAX_BYTES, LeaseRow, RenewAnswer, Renewed, StoreError,
+    millis,
 };
+use lease_core::{ErrorKind, Holder, Instance, LeaseName, LeaseStore, Term};
 use tokio::task::yield_now;
 
 use super::broken::Broken;

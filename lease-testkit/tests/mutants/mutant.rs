@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease_core::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, ErrorKind, FinishAnswer, Holder, Holding,
-    Inspection, Instance, LeaseName, LeaseRow, LeaseStore, Listing, Observed, Page, ReleaseAnswer,
-    RenewAnswer, Renewed, ResignAnswer, Slot, SlotAnswer, SlotEnd, StoreError, Term, UnfinishedSlot,
-    VerifyAnswer,
+use lease_core::store::{
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, FinishAnswer, Holding, Inspection, LeaseRow,
+    Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd,
+    StoreError, UnfinishedSlot, VerifyAnswer,
 };
+use lease_core::{ErrorKind, Holder, Instance, LeaseName, LeaseStore, Slot, Term};
 use lease_testkit::MemoryStore;
 use tokio::task::yield_now;
 

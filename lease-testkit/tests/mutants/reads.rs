@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lease_core::{DbTime, Inspection, LeaseName, LeaseStore, Listing, NAME_MAX_BYTES, Page, StoreError};
+use lease_core::store::{DbTime, Inspection, Listing, NAME_MAX_BYTES, Page, StoreError};
+use lease_core::{LeaseName, LeaseStore};
 
 use super::broken::Broken;
 use super::mutant::{ALL, Mutant, touch};

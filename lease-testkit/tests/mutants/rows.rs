@@ -3,10 +3,11 @@
 use std::future::pending;
 use std::time::Duration;
 
-use lease_core::{
-    Claim, ClearAnswer, ConditionalAnswer, DbTime, Holder, LeaseName, LeaseStore, Observed, ReleaseAnswer,
-    ResignAnswer, StoreError, Term, VerifyAnswer,
+use lease_core::store::{
+    Claim, ClearAnswer, ConditionalAnswer, DbTime, Observed, ReleaseAnswer, ResignAnswer, StoreError,
+    VerifyAnswer,
 };
+use lease_core::{Holder, LeaseName, LeaseStore, Term};
 
 use super::broken::Broken;
 use super::mutant::Mutant;

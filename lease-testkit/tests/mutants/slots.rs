@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use lease_core::{
-    Claim, ConditionalAnswer, DbTime, FinishAnswer, LeaseName, LeaseStore, Slot, SlotAnswer, SlotEnd,
-    StoreError, Superseded, Term, UnfinishedSlot,
+use lease_core::store::{
+    Claim, ConditionalAnswer, DbTime, FinishAnswer, SlotAnswer, SlotEnd, StoreError, Superseded,
+    UnfinishedSlot,
 };
+use lease_core::{LeaseName, LeaseStore, Slot, Term};
 
 use tokio::task::yield_now;
 
