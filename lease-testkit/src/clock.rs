@@ -266,6 +266,7 @@ mod tests {
             woken
         });
         clock.play(SECOND * 100).await;
+        assert!(task.is_finished(), "the task did not wake at each moment");
         let woken = task.await.unwrap();
         assert_eq!(woken, (1..=100).map(|n| SECOND * n).collect::<Vec<_>>());
     }
