@@ -38,6 +38,10 @@ use crate::{Holder, LeaseName, Slot, Term};
 /// - **Dropping the future** never corrupts the store: the statement either takes place whole or not
 ///   at all, now or (a ghost: sent, and running on without us) later. A read leaves nothing behind.
 /// - **Names and holders** are compared byte by byte. Only the row named is touched; rows are never deleted.
+/// - **Kinds that callers rely on:** a missing table or column is [`Schema`](crate::ErrorKind::Schema) from every
+///   method but [`migrate`](Self::migrate), a read-only database [`ReadOnly`](crate::ErrorKind::ReadOnly), a row
+///   that no store writes [`Damaged`](crate::ErrorKind::Damaged); so is a claim on a term of [`i64::MAX`], which has
+///   no successor. A ttl is one that [`Timings`](crate::Timings) and [`min_ttl`](Self::min_ttl) allow.
 #[async_trait]
 pub trait LeaseStore: Send + Sync + 'static {
     /// The kind and place of the database and the table, for messages: `SQLite file /var/lib/x/leases.db`.
@@ -72,7 +76,7 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// - *Dropped:* the same as an error of unknown effect.
     async fn claim(&self, claim: &Claim, within: Duration) -> Result<ClaimAnswer, StoreError>;
 
-    /// Moves the expiry of a held lease to `now + ttl` and records the heartbeat.
+    /// Moves the expiry of a held lease to `now + ttl` and records the heartbeat. The `ttl` column stays the claim's.
     ///
     /// - *Atomic:* only where name and holder match and the row has not expired; a row that is
     ///   missing is not made again. The answer carries whether this term was asked to step down.
@@ -136,7 +140,8 @@ pub trait LeaseStore: Send + Sync + 'static {
     ///
     /// - *Atomic:* only where name, holder and expiry equal those observed; otherwise as
     ///   [`claim`](Self::claim) when granted.
-    /// - [`ConditionalAnswer::Moved`]: renewed, released, claimed or missing since; nothing was changed.
+    /// - [`ConditionalAnswer::Moved`]: renewed, released, claimed or missing since, or another
+    ///   transaction has its row at this moment; nothing was changed.
     /// - *Error or dropped:* as [`claim`](Self::claim).
     async fn claim_observed(
         &self,
@@ -204,7 +209,7 @@ pub trait LeaseStore: Send + Sync + 'static {
 
     /// The rounds, of the names given, that were cut short and have not been run again: the
     /// unfinished slot is the last one, was not claimed a second time, and the name is free. One
-    /// statement for all names; changes nothing. In no particular order.
+    /// statement for all names; changes nothing. In no particular order, each once.
     async fn unfinished_slots(
         &self,
         names: &[LeaseName],
@@ -213,6 +218,7 @@ pub trait LeaseStore: Send + Sync + 'static {
 
     /// Takes the name to run a cut-short round a second and last time.
     ///
+    /// - *Precondition:* `claim.name` is `unfinished.name`.
     /// - *Atomic:* only where name and term match, the unfinished slot is `unfinished.slot` and the
     ///   last one, was not claimed a second time, and the name is free. A granted claim is as that of
     ///   [`claim`](Self::claim), and records the slot as rerun; it stays unfinished until it is finished.

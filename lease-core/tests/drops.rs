@@ -137,6 +137,19 @@ async fn a_claim_answered_after_its_caller_gave_up_ends_the_releases_once_it_can
 }
 
 #[tokio::test]
+async fn a_claim_that_fails_late_with_unknown_effect_is_released_on() {
+    let world = World::new();
+    world.store.next(Op::Claim, Fault::FailLate(SECOND * 8, ErrorKind::Unavailable));
+    world.store.always(Op::Release, Fault::FailBefore(ErrorKind::Unavailable));
+    let leases = world.leases.clone();
+    let claiming = tokio::spawn(async move { leases.claim("nightly").await });
+    world.play(SECOND * 60).await;
+    claiming.await.unwrap().unwrap_err();
+    // At 5 and 7 s, then from the answer at 8 s on until a ttl has passed since 5 s.
+    assert_eq!(world.store.calls(Op::Release), 8);
+}
+
+#[tokio::test]
 async fn a_dropped_acquire_leaves_nothing_behind() {
     let world = World::new();
     let holder = granted(world.other().claim("nightly").await.unwrap());

@@ -411,7 +411,7 @@ async fn an_election_survives_losses_and_ends_with_the_works_error() {
         world.play(SECOND).await;
         world.store.always(Op::Renew, Fault::FailBefore(ErrorKind::Unavailable));
         world.play(SECOND * 12).await;
-        world.store.clear();
+        world.store.heal();
         world.play(SECOND * 10).await;
     }
     let outcome = electing.await.unwrap();

@@ -7,6 +7,7 @@ mod tests;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::{Future, pending};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +45,9 @@ pub enum Fault {
     FailBefore(ErrorKind),
     /// The statement takes place, and its answer is lost: an error of this kind and unknown effect.
     FailAfter(ErrorKind),
+    /// The statement takes place at once, and this much later its answer is lost: an error of this
+    /// kind and unknown effect.
+    FailLate(Duration, ErrorKind),
     /// The statement is sent this much later; not at all if the future is dropped before.
     DelayBefore(Duration),
     /// The statement takes place at once; its answer comes this much later.
@@ -95,6 +99,7 @@ pub struct FaultStore {
     store: Arc<dyn LeaseStore>,
     clock: Arc<dyn Clock>,
     state: Arc<Mutex<State>>,
+    flights: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -116,7 +121,7 @@ impl FaultStore {
 
     /// Wraps a store that is shared already.
     pub fn shared(store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, state: Arc::default() }
+        Self { store, clock, state: Arc::default(), flights: Arc::default() }
     }
 
     /// Queues a fault for the next call of `op` that has none queued yet.
@@ -135,8 +140,7 @@ impl FaultStore {
     }
 
     /// Forgets all faults that are still to come. Calls that hang go on hanging; counts stay.
-    /// (The statement of the same name is `LeaseStore::clear(&store, ..)`.)
-    pub fn clear(&self) {
+    pub fn heal(&self) {
         let mut state = self.lock();
         state.next.clear();
         state.always.clear();
@@ -149,6 +153,11 @@ impl FaultStore {
     /// How many calls of `op` have been made.
     pub fn calls(&self, op: Op) -> usize {
         self.lock().counts.get(&op).copied().unwrap_or(0)
+    }
+
+    /// How many calls have neither been answered nor dropped.
+    pub fn in_flight(&self) -> usize {
+        self.flights.load(Ordering::SeqCst)
     }
 
     /// All calls made so far, in order.
@@ -166,6 +175,7 @@ impl FaultStore {
         size: usize,
         statement: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let _flight = Flight::begin(&self.flights);
         let at = self.clock.now();
         match self.fault(op, name, size, at) {
             None => statement.await,
@@ -175,6 +185,11 @@ impl FaultStore {
             }
             Some(Fault::FailAfter(kind)) => {
                 statement.await?;
+                Err(StoreError::new(kind, format!("the answer to {op:?} was lost on purpose")))
+            }
+            Some(Fault::FailLate(delay, kind)) => {
+                statement.await?;
+                sleep_until(&self.clock, at + delay).await;
                 Err(StoreError::new(kind, format!("the answer to {op:?} was lost on purpose")))
             }
             Some(Fault::DelayBefore(delay)) => {
@@ -219,6 +234,22 @@ impl FaultStore {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call under way.
+struct Flight(Arc<AtomicUsize>);
+
+impl Flight {
+    fn begin(flights: &Arc<AtomicUsize>) -> Self {
+        flights.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(flights))
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

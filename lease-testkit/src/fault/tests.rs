@@ -119,7 +119,7 @@ async fn queued_faults_come_first_and_once_then_the_plan_then_what_is_always_so(
     bench.store.next(Op::Check, Fault::FailBefore(ErrorKind::Denied));
     let kinds = [kind().await, kind().await, kind().await, kind().await];
     assert_eq!(kinds, [ErrorKind::Busy, ErrorKind::Denied, ErrorKind::Full, ErrorKind::Other].map(Some));
-    bench.store.clear();
+    bench.store.heal();
     assert_eq!(kind().await, None);
 }
 
@@ -176,7 +176,7 @@ async fn each_method_is_counted_as_itself_and_asks_its_own_of_the_store() {
         store.claim_observed(&claim, &seen, SECOND).await.err(),
         store.inspect(name, SECOND).await.err(),
         store.list(&Page::default(), SECOND).await.err(),
-        LeaseStore::clear(store, name, &seen, SECOND).await.err(),
+        store.clear(name, &seen, SECOND).await.err(),
         store.resign(name, Term::FIRST, SECOND).await.err(),
         store.claim_slot(&claim, slot, SECOND).await.err(),
         store.finish_slot(&end, SECOND).await.err(),
@@ -209,4 +209,30 @@ async fn each_method_is_counted_as_itself_and_asks_its_own_of_the_store() {
             Op::LastSlot,
         ]
     );
+}
+
+#[tokio::test]
+async fn a_late_failure_takes_place_at_once_and_is_told_later() {
+    let (bench, claim) = (Bench::new(), claim("n"));
+    bench.store.next(Op::Claim, Fault::FailLate(SECOND, ErrorKind::Unavailable));
+    let (store, sent) = (bench.store.clone(), claim.clone());
+    let asking = tokio::spawn(async move { store.claim(&sent, SECOND).await });
+    bench.clock.play(ALMOST_A_SECOND).await;
+    assert!(bench.took_place(&claim).await && !asking.is_finished());
+    bench.clock.play(SECOND).await;
+    let error = asking.await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
+}
+
+#[tokio::test]
+async fn calls_are_in_flight_until_they_are_answered_or_dropped() {
+    let (bench, claim) = (Bench::new(), claim("n"));
+    bench.claim(&claim).await.unwrap();
+    assert_eq!(bench.store.in_flight(), 0);
+    bench.store.next(Op::Claim, Fault::HangAfter);
+    let mut hung = Box::pin(bench.claim(&claim));
+    assert!(hung.as_mut().now_or_never().is_none());
+    assert_eq!(bench.store.in_flight(), 1);
+    drop(hung);
+    assert_eq!(bench.store.in_flight(), 0);
 }
