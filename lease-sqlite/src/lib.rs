@@ -17,3 +17,8 @@ mod worker;
 
 pub use options::SqliteOptions;
 pub use store::SqliteStore;
+
+/// The code in the project's own README is compiled with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct ProjectReadme;
