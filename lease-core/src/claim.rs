@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::attempt::{attempt, caught, no_answer};
 use crate::client::{Client, Open};
 use crate::clock::{Moment, sleep_until, timeout_at};
 use crate::driver::{self, Command};
 use crate::error::{Effect, Error, ErrorKind, StoreError};
-use crate::lease::no_answer;
 use crate::renewal::Renewal;
 use crate::state::LeaseState;
 use crate::store::{Claim, ClaimAnswer, ReleaseAnswer};
@@ -49,6 +49,8 @@ impl Handle for ManualLease {
 
 /// Claims a name once. `None`: it is held.
 pub(crate) async fn claim<H: Handle>(client: &Arc<Client>, name: LeaseName) -> Result<Option<H>, Error> {
+    // Counted before the look, so that a close which this look does not see waits for the claim.
+    let open = client.open();
     if client.is_shutting_down() {
         return Err(closed(&name));
     }
@@ -56,14 +58,14 @@ pub(crate) async fn claim<H: Handle>(client: &Arc<Client>, name: LeaseName) -> R
         Error::own(ErrorKind::Other, format!("cannot mint a holder token for lease {name:?}: {error}"))
     })?;
     let (reply, answer) = oneshot::channel();
-    let task = in_flight(Arc::clone(client), name.clone(), holder, reply, client.open());
+    let task = in_flight(Arc::clone(client), name.clone(), holder, reply, open);
     driver::in_background(&client.runtime, task);
-    answer.await.unwrap_or_else(|_| {
-        Err(Error::own(
-            ErrorKind::Runtime,
-            format!("cannot claim lease {name:?}: the runtime that renews has shut down"),
-        ))
-    })
+    answer.await.unwrap_or_else(|_| Err(no_driver(&name)))
+}
+
+fn no_driver(name: &LeaseName) -> Error {
+    let message = format!("cannot claim lease {name:?}: the runtime that renews has shut down");
+    Error::own(ErrorKind::Runtime, message)
 }
 
 pub(crate) fn closed(name: &LeaseName) -> Error {
@@ -87,14 +89,14 @@ async fn in_flight<H: Handle>(
     let claim = Claim { name: name.clone(), holder, ttl: timings.ttl(), instance: client.instance.clone() };
     let started = clock.now();
     let store = Arc::clone(&client.store);
-    let mut asking = pin!(store.claim(&claim, timings.attempt()));
+    let mut asking = pin!(caught(store.claim(&claim, timings.attempt())));
     let failed = |error| client.store_error("claim lease", &name, error);
 
     match timeout_at(&clock, started + timings.attempt(), asking.as_mut()).await {
         Some(Ok(ClaimAnswer::Granted(term))) => {
-            let lease = granted::<H>(&client, (name, holder, term), started, open);
+            let lease = granted::<H>(&client, (name.clone(), holder, term), started, open);
             // Refused when the caller has gone: the lease is dropped here, and so given back.
-            drop(reply.send(Ok(Some(lease))));
+            drop(reply.send(lease.map(Some).ok_or_else(|| no_driver(&name))));
         }
         Some(Ok(ClaimAnswer::Held)) => drop(reply.send(Ok(None))),
         Some(Err(error)) => {
@@ -116,47 +118,84 @@ fn granted<H: Handle>(
     (name, holder, term): (LeaseName, Holder, Term),
     started: Moment,
     open: Open,
-) -> H {
+) -> Option<H> {
     tracing::info!(lease = %name, term = %term, "claimed");
     let state = LeaseState::new(client.next_id(), (name, holder, term), Arc::clone(&client.setup), started);
-    client.send(Command::Add(Arc::clone(&state), H::renewal(client, started), open));
-    H::of(state, Arc::clone(client))
+    let add = Command::Add(Arc::clone(&state), H::renewal(client, started), open);
+    // None is handed out that nobody would renew; this one expires.
+    client.send(add).then(|| H::of(state, Arc::clone(client)))
 }
 
 type Asking<'a> = Pin<&'a mut (dyn Future<Output = Result<ClaimAnswer, StoreError>> + Send + 'a)>;
 
 /// Releases the token of a claim with unknown outcome. `asking` is the claim itself when it has not
-/// answered yet: it goes on, for a cancelled client does not cancel what the server is doing.
+/// answered yet: it goes on meanwhile, for a cancelled client does not cancel what the server is doing.
 async fn release_ghost(client: &Client, name: &LeaseName, holder: &Holder, mut asking: Option<Asking<'_>>) {
     let (clock, timings) = (&client.setup.clock, &client.setup.timings);
     let until = clock.now() + timings.ttl();
     loop {
         let started = clock.now();
         let release = client.store.release(name, holder, timings.attempt());
-        match timeout_at(clock, started + timings.attempt(), release).await {
-            Some(Ok(ReleaseAnswer::Released)) => return,
+        let mut release = pin!(attempt(clock, started + timings.attempt(), release));
+        let (released, late) = beside(&mut asking, release.as_mut()).await;
+        match released {
+            Ok(ReleaseAnswer::Released) => break,
             // Not granted so far; it may be still.
-            Some(Ok(ReleaseAnswer::Gone)) => {}
-            Some(Err(error)) => {
+            Ok(ReleaseAnswer::Gone) => {}
+            Err(error) => {
                 tracing::debug!(lease = %name, %error, "cannot release a claim of unknown outcome");
             }
-            None => tracing::debug!(lease = %name, "no answer to the release of a claim of unknown outcome"),
         }
         let again = clock.now().max(started + timings.retry_interval());
-        if again >= until {
-            return;
+        if surely_not_granted(late.as_ref()) || again >= until {
+            break;
         }
-        let answered = if let Some(claim) = &mut asking {
-            timeout_at(clock, again, claim.as_mut()).await
-        } else {
-            sleep_until(clock, again).await;
-            None
-        };
-        match answered {
-            None => {}
-            Some(Ok(ClaimAnswer::Held)) => return,
-            Some(Err(error)) if error.effect() == Effect::None => return,
-            Some(Ok(ClaimAnswer::Granted(_)) | Err(_)) => asking = None,
+        // A grant that has come to light is released at once, everything else at its time.
+        if !matches!(late, Some(Ok(ClaimAnswer::Granted(_)))) {
+            let answered = match &mut asking {
+                Some(claim) => timeout_at(clock, again, claim.as_mut()).await,
+                None => None,
+            };
+            match answered {
+                Some(answer) => {
+                    asking = None;
+                    if surely_not_granted(Some(&answer)) {
+                        break;
+                    }
+                }
+                None => sleep_until(clock, again).await,
+            }
         }
+    }
+    // A claim that has been found out is let come to its end.
+    if let Some(claim) = asking {
+        drop(timeout_at(clock, until, claim).await);
+    }
+}
+
+/// Waits for `future` while the claim goes on. The second answer is the claim's, if it came meanwhile.
+async fn beside<T>(
+    asking: &mut Option<Asking<'_>>,
+    mut future: impl Future<Output = T> + Unpin,
+) -> (T, Option<Result<ClaimAnswer, StoreError>>) {
+    let mut late = None;
+    loop {
+        let Some(claim) = asking else { return (future.await, late) };
+        tokio::select! {
+            biased;
+            answer = claim.as_mut() => {
+                late = Some(answer);
+                *asking = None;
+            }
+            done = &mut future => return (done, late),
+        }
+    }
+}
+
+fn surely_not_granted(answer: Option<&Result<ClaimAnswer, StoreError>>) -> bool {
+    match answer {
+        Some(Ok(ClaimAnswer::Held)) => true,
+        Some(Err(error)) => error.effect() == Effect::None,
+        Some(Ok(ClaimAnswer::Granted(_))) | None => false,
     }
 }

@@ -48,9 +48,9 @@ impl Client {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub(crate) fn send(&self, command: Command) {
-        // Without a driver there is nobody to tell: its runtime has shut down, and rows expire.
-        let _ = self.commands.send(command);
+    /// Answers whether there is a driver to be told. Without one its runtime has shut down, and rows expire.
+    pub(crate) fn send(&self, command: Command) -> bool {
+        self.commands.send(command).is_ok()
     }
 
     /// The handle of a lease, or the last tenure after it, has gone.
@@ -99,7 +99,7 @@ impl Client {
         error: Arc<StoreError>,
     ) -> Error {
         let database = self.setup.database.clone();
-        Error::store(Asked { what, name: Some(name.clone()), database }, error)
+        Error::store(Asked { what, name: name.clone(), database }, error)
     }
 }
 

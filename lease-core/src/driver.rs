@@ -4,7 +4,7 @@
 //! `renew_many`; each statement is a future of its own, so one that hangs holds up no other.
 //! Nothing here decides that a lease is lost by time: the watchdog does, on its own thread.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use futures_util::stream::FuturesUnordered;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc;
 
+use crate::attempt::{self, attempt};
 use crate::client::Open;
-use crate::clock::{Moment, sleep_until, timeout_at};
+use crate::clock::{Moment, sleep_until};
 use crate::error::Error;
-use crate::lease::no_answer;
 use crate::renewal::{Next, Renewal};
 use crate::state::{LeaseState, Settled, Setup};
 use crate::store::{Holding, ReleaseAnswer, RenewAnswer, Renewed, StoreError};
@@ -79,6 +79,8 @@ async fn drive(
         leases: HashMap::new(),
         due: BTreeMap::new(),
         flights: FuturesUnordered::new(),
+        to_release: VecDeque::new(),
+        releasing: 0,
         shutting_down: false,
     };
     let mut handles_left = true;
@@ -104,8 +106,15 @@ struct Driver {
     /// Which leases to look at when. A lease that is renewed stands here once, or is in a flight.
     due: BTreeMap<Moment, Vec<u64>>,
     flights: FuturesUnordered<Flight>,
+    /// Names to give back as soon as fewer than [`RELEASES_AT_ONCE`] are under way.
+    to_release: VecDeque<(Arc<LeaseState>, Open)>,
+    releasing: usize,
     shutting_down: bool,
 }
+
+/// A process that ends with thousands of leases must not queue thousands of statements whose bounds
+/// all run from the same moment.
+const RELEASES_AT_ONCE: usize = 32;
 
 type Flight = Pin<Box<dyn Future<Output = Landed> + Send>>;
 
@@ -118,10 +127,10 @@ struct Managed {
     open: Open,
 }
 
-/// A statement that came back. An answer that is `None` did not come in time.
+/// A statement that came back.
 enum Landed {
-    Batch { started: Moment, ids: Vec<u64>, answer: Option<Result<Vec<Option<Renewed>>, StoreError>> },
-    Single { started: Moment, id: u64, answer: Option<Result<RenewAnswer, StoreError>> },
+    Batch { started: Moment, ids: Vec<u64>, answer: Result<Vec<Option<Renewed>>, StoreError> },
+    Single { started: Moment, id: u64, answer: Result<RenewAnswer, StoreError> },
     Release,
 }
 
@@ -143,7 +152,12 @@ impl Driver {
                 }
                 self.look_at_all([id]);
             }
-            Command::Ended(id) => self.settle(id),
+            Command::Ended(id) => {
+                if self.shutting_down {
+                    self.give_up(id);
+                }
+                self.settle(id);
+            }
             Command::ShutDown => {
                 self.shutting_down = true;
                 let ids: Vec<u64> = self.leases.keys().copied().collect();
@@ -154,11 +168,10 @@ impl Driver {
         }
     }
 
-    /// Ends a lease whose handle somebody still has, unless work runs under it.
+    /// Ends a lease whose handle somebody still has, unless work may run under it.
     fn give_up(&mut self, id: u64) {
         let Some(managed) = self.leases.get(&id) else { return };
-        if !managed.state.is_supervised() {
-            managed.state.lose(&LossReason::Released);
+        if managed.state.lose_if_idle() {
             managed.state.end();
             self.settle(id);
         }
@@ -195,9 +208,12 @@ impl Driver {
         let Some(managed) = self.leases.get_mut(&id) else { return };
         if managed.state.is_ended() {
             // Tenures are left, and nothing but the row's expiry ends their lease.
-            if now >= managed.state.row_expired_by() {
+            let expired_by = managed.state.row_expired_by();
+            if now >= expired_by {
                 managed.state.settled(Settled::Done);
                 self.leases.remove(&id);
+            } else {
+                self.due.entry(expired_by).or_default().push(id);
             }
             return;
         }
@@ -209,9 +225,12 @@ impl Driver {
             None | Some(Next::Lost(_)) => {}
             Some(Next::Wait(until)) => self.due.entry(until).or_default().push(id),
             // The flight always lands, at the latest when it has timed out; then we look again.
-            Some(Next::Renew { .. }) => {
+            Some(Next::Renew { timeout_at }) => {
                 managed.state.sent(now);
-                let alone = std::mem::take(&mut managed.alone);
+                // A batch is waited for as long as an attempt may last: a lease that has not so much
+                // time left goes alone.
+                let short = timeout_at < now + self.setup.timings.attempt();
+                let alone = std::mem::take(&mut managed.alone) || short;
                 if alone { &mut outgoing.alone } else { &mut outgoing.together }.push(id);
             }
         }
@@ -219,15 +238,15 @@ impl Driver {
 
     fn send_batch(&mut self, ids: Vec<u64>, started: Moment) {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.setup.clock));
-        let (ttl, attempt) = (self.setup.timings.ttl(), self.setup.timings.attempt());
+        let (ttl, within) = (self.setup.timings.ttl(), self.setup.timings.attempt());
         let leases: Vec<Holding> = ids
             .iter()
             .filter_map(|id| self.leases.get(id))
             .map(|Managed { state, .. }| Holding { name: state.name.clone(), holder: state.holder })
             .collect();
         self.flights.push(Box::pin(async move {
-            let renewal = store.renew_many(&leases, ttl, attempt);
-            let answer = timeout_at(&clock, started + attempt, renewal).await;
+            let renewal = store.renew_many(&leases, ttl, within);
+            let answer = attempt(&clock, started + within, renewal).await;
             Landed::Batch { started, ids, answer }
         }));
     }
@@ -235,13 +254,13 @@ impl Driver {
     /// Sends the renewal of one lease as part of the attempt begun at `started`.
     fn send_single(&mut self, id: u64, started: Moment) {
         let Some(Managed { state, .. }) = self.leases.get(&id) else { return };
+        // Ended or lost since the batch was sent: nothing is to move its expiry any more.
+        if state.is_ended() || state.reason().is_some() {
+            return;
+        }
         let (store, state) = (Arc::clone(&self.store), Arc::clone(state));
-        let (clock, ttl) = (Arc::clone(&self.setup.clock), self.setup.timings.ttl());
-        let give_up = (started + self.setup.timings.attempt()).min(state.deadline());
         self.flights.push(Box::pin(async move {
-            let within = give_up.since(clock.now());
-            let renewal = store.renew(&state.name, &state.holder, ttl, within);
-            let answer = timeout_at(&clock, give_up, renewal).await;
+            let answer = attempt::renew(&*store, &state, started).await;
             Landed::Single { started, id, answer }
         }));
     }
@@ -251,14 +270,21 @@ impl Driver {
             Landed::Batch { started, ids, answer } => self.land_batch(started, ids, answer),
             Landed::Single { started, id, answer } => {
                 match answer {
-                    Some(Ok(RenewAnswer::Renewed(renewed))) => self.renewed(id, started, renewed),
-                    Some(Ok(RenewAnswer::Lost)) => self.refused(id),
-                    Some(Err(error)) => self.failed(id, started, &Arc::new(error)),
-                    None => self.failed(id, started, &Arc::new(no_answer())),
+                    Ok(RenewAnswer::Renewed(renewed)) => self.renewed(id, started, renewed),
+                    Ok(RenewAnswer::Lost) => self.refused(id),
+                    Err(error) => {
+                        if let Some(Managed { state, .. }) = self.leases.get(&id) {
+                            tracing::warn!(lease = %state.name, term = %state.term, %error, "renewal failed");
+                        }
+                        self.failed(id, started, &Arc::new(error));
+                    }
                 }
                 self.look_at_all([id]);
             }
-            Landed::Release => {}
+            Landed::Release => {
+                self.releasing -= 1;
+                self.send_releases();
+            }
         }
     }
 
@@ -266,18 +292,12 @@ impl Driver {
         &mut self,
         started: Moment,
         ids: Vec<u64>,
-        answer: Option<Result<Vec<Option<Renewed>>, StoreError>>,
+        answer: Result<Vec<Option<Renewed>>, StoreError>,
     ) {
-        let hung = answer.is_none();
-        let answer = match answer {
-            Some(Ok(rows)) if rows.len() == ids.len() => Ok(rows),
-            Some(Ok(rows)) => Err(StoreError::new(
-                ErrorKind::Other,
-                format!("the store answered for {} leases of a batch of {}", rows.len(), ids.len()),
-            )),
-            Some(Err(error)) => Err(error),
-            None => Err(no_answer()),
-        };
+        let answer = answer.and_then(|rows| {
+            let message = format!("the store answered for {} leases of a batch of {}", rows.len(), ids.len());
+            if rows.len() == ids.len() { Ok(rows) } else { Err(StoreError::new(ErrorKind::Other, message)) }
+        });
         match answer {
             Ok(rows) => {
                 let mut answered = Vec::with_capacity(ids.len());
@@ -292,11 +312,15 @@ impl Driver {
                 self.look_at_all(answered);
             }
             Err(error) => {
+                // One line for all: an outage must not write ten thousand.
+                tracing::warn!(leases = ids.len(), %error, "renewal failed");
+                // Unless the whole database is away, the failure may be one row's.
+                let alone = !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::ReadOnly);
                 let error = Arc::new(error);
                 for &id in &ids {
                     self.failed(id, started, &error);
                     if let Some(managed) = self.leases.get_mut(&id) {
-                        managed.alone = hung;
+                        managed.alone = alone;
                     }
                 }
                 self.look_at_all(ids);
@@ -308,8 +332,9 @@ impl Driver {
         let now = self.setup.clock.now();
         let Some(Managed { state, renewal: Some(renewal), .. }) = self.leases.get_mut(&id) else { return };
         renewal.renewed(started, now);
-        state.renewed(started);
-        tracing::debug!(lease = %state.name, term = %state.term, "renewed");
+        if state.renewed(started) {
+            tracing::debug!(lease = %state.name, term = %state.term, "renewed");
+        }
         if renewed.step_down {
             state.ask_stop();
         }
@@ -342,9 +367,19 @@ impl Driver {
             if matches!(state.reason(), Some(LossReason::Refused | LossReason::Replaced(_))) {
                 state.settled(Settled::Done);
             } else {
-                let (store, setup) = (Arc::clone(&self.store), Arc::clone(&self.setup));
-                self.flights.push(Box::pin(give_back(store, setup, state, open)));
+                self.to_release.push_back((state, open));
+                self.send_releases();
             }
+        }
+    }
+
+    fn send_releases(&mut self) {
+        while self.releasing < RELEASES_AT_ONCE
+            && let Some((state, open)) = self.to_release.pop_front()
+        {
+            self.releasing += 1;
+            let (store, setup) = (Arc::clone(&self.store), Arc::clone(&self.setup));
+            self.flights.push(Box::pin(give_back(store, setup, state, open)));
         }
     }
 }
@@ -356,11 +391,13 @@ async fn give_back(
     state: Arc<LeaseState>,
     open: Open,
 ) -> Landed {
-    let (clock, attempt) = (&setup.clock, setup.timings.attempt());
-    loop {
+    let (clock, within) = (&setup.clock, setup.timings.attempt());
+    let mut again = clock.now();
+    while again < state.row_expired_by() {
+        sleep_until(clock, again).await;
         let started = clock.now();
-        let release = store.release(&state.name, &state.holder, attempt);
-        match timeout_at(clock, started + attempt, release).await.unwrap_or_else(|| Err(no_answer())) {
+        let release = store.release(&state.name, &state.holder, within);
+        match attempt(clock, started + within, release).await {
             Ok(ReleaseAnswer::Released | ReleaseAnswer::Gone) => {
                 tracing::info!(lease = %state.name, term = %state.term, "released");
                 break;
@@ -370,11 +407,7 @@ async fn give_back(
                 state.settled(Settled::Failed(Arc::new(error)));
             }
         }
-        let again = clock.now().max(started + setup.timings.retry_interval());
-        if again >= state.row_expired_by() {
-            break;
-        }
-        sleep_until(clock, again).await;
+        again = clock.now().max(started + setup.timings.retry_interval());
     }
     state.settled(Settled::Done);
     drop(open);

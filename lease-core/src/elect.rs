@@ -18,6 +18,8 @@ impl Leases {
     /// [`campaign_interval`](crate::Timings::campaign_interval) with up to a fifth more at random.
     /// Failures that may pass (the database out of reach, busy, read-only) are waited out as well.
     ///
+    /// It can take two attempts longer, when the database is slow to answer.
+    ///
     /// Dropping the future leaves nothing behind: a claim in flight ends by itself, and a grant
     /// that nobody waits for is given back.
     ///
@@ -41,7 +43,7 @@ impl Leases {
 
     /// Leads while it can, again and again, until [`shutdown`](Leases::shutdown): waits for the name
     /// as [`acquire`](Self::acquire) does, runs the work as [`Lease::run`] does, gives the name back,
-    /// and stands aside for one campaign interval.
+    /// and stands aside for as long as another candidate may need to come and take it.
     ///
     /// A lost lease ends a round, not the election. Dropping the future is dropping
     /// [`acquire`](Self::acquire) or [`Lease::run`].
@@ -72,7 +74,9 @@ impl Leases {
                 Ok(()) | Err(RunError::Lost { .. }) => {}
                 Err(error) => return Err(error),
             }
-            let again = self.clock().now() + with_jitter(self.timings().campaign_interval());
+            // Longer than the longest that another candidate waits between two looks.
+            let aside = self.timings().campaign_interval() * 6 / 5 + self.timings().tick();
+            let again = self.clock().now() + with_jitter(aside);
             if pause(self.client(), &name, again).await.is_err() {
                 break;
             }
@@ -89,21 +93,27 @@ async fn campaign(
 ) -> Result<Option<Lease>, Error> {
     let clock = &client.setup.clock;
     loop {
-        let (answer, again) = match claim::<Lease>(client, name.clone()).await {
+        let answer = match claim::<Lease>(client, name.clone()).await {
             Ok(Some(lease)) => return Ok(Some(lease)),
-            Ok(None) => (Ok(None), next_look(client, name).await),
-            Err(error) if error.retry_helps() => {
-                tracing::warn!(lease = %name, %error, "claim failed");
-                (Err(error), clock.now() + with_jitter(client.setup.timings.retry_interval()))
-            }
+            Ok(None) => Ok(None),
+            Err(error) if error.retry_helps() => Err(error),
             Err(error) => return Err(error),
         };
-        let again = match give_up {
-            Some(give_up) if clock.now() >= give_up => return answer,
-            Some(give_up) => again.min(give_up),
-            None => again,
+        if give_up.is_some_and(|give_up| clock.now() >= give_up) {
+            return answer;
+        }
+        let again = match &answer {
+            Ok(_) => tokio::select! {
+                biased;
+                () = client.shutting_down() => return Err(closed(name)),
+                again = next_look(client, name) => again,
+            },
+            Err(error) => {
+                tracing::warn!(lease = %name, %error, "claim failed");
+                clock.now() + with_jitter(client.setup.timings.retry_interval())
+            }
         };
-        pause(client, name, again).await?;
+        pause(client, name, give_up.map_or(again, |give_up| again.min(give_up))).await?;
     }
 }
 

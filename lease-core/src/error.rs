@@ -157,7 +157,7 @@ enum Inner {
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) what: &'static str,
-    pub(crate) name: Option<LeaseName>,
+    pub(crate) name: LeaseName,
     pub(crate) database: String,
 }
 
@@ -189,11 +189,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
             Inner::Store { asked: Asked { what, name, database }, source } => {
-                write!(f, "cannot {what}")?;
-                if let Some(name) = name {
-                    write!(f, " {name:?}")?;
-                }
-                write!(f, " in {database}: {source} ({})", source.kind().advice())
+                write!(f, "cannot {what} {name:?} in {database}: {source} ({})", source.kind().advice())
             }
             Inner::Name(invalid) => invalid.fmt(f),
             Inner::Timings(invalid) => invalid.fmt(f),
@@ -247,7 +243,7 @@ mod tests {
     fn a_store_error_says_what_was_asked_of_which_name_what_happened_and_what_to_do() {
         let asked = Asked {
             what: "claim lease",
-            name: Some(LeaseName::new("nightly").unwrap()),
+            name: LeaseName::new("nightly").unwrap(),
             database: "SQLite file /x".to_owned(),
         };
         let error =

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::attempt;
 use crate::client::Client;
-use crate::clock::timeout_at;
 use crate::error::Error;
 use crate::state::{LeaseState, Settled};
-use crate::store::{RenewAnswer, StoreError};
+use crate::store::RenewAnswer;
 use crate::{ErrorKind, Holder, LeaseName, LossReason, Moment, Tenure, Term};
 
 /// A lease, renewed in the background from the moment it was granted: none is held unrenewed by accident.
@@ -52,7 +52,14 @@ impl Lease {
         self.0.state.reason()
     }
 
-    /// A tenure, for work that is not run by [`Lease::run`]. The name is not given back before it is gone.
+    /// The moment, on the clock of the [`Leases`](crate::Leases), at which the lease is lost unless
+    /// another renewal succeeds before.
+    pub fn deadline(&self) -> Moment {
+        self.0.state.deadline()
+    }
+
+    /// A tenure, for work that is not run by [`Lease::run`]. The name is not given back before it is
+    /// gone, and `run` waits for it as for any other: one that is kept only to watch keeps both.
     pub fn tenure(&self) -> Tenure {
         Tenure::new(&self.0.state, &self.0.client)
     }
@@ -108,6 +115,11 @@ impl ManualLease {
         self.0.state.check()
     }
 
+    /// Why the lease is no longer held; `None` while it is.
+    pub fn reason(&self) -> Option<LossReason> {
+        self.0.state.reason()
+    }
+
     /// A tenure, for work under the lease.
     pub fn tenure(&self) -> Tenure {
         Tenure::new(&self.0.state, &self.0.client)
@@ -133,23 +145,26 @@ impl ManualLease {
             return Ok(false);
         }
         state.sent(started);
-        let (attempt, ttl) = (client.setup.timings.attempt(), client.setup.timings.ttl());
-        let renewal = client.store.renew(&state.name, &state.holder, ttl, attempt);
-        let give_up = (started + attempt).min(state.deadline());
-        match timeout_at(&client.setup.clock, give_up, renewal).await {
-            Some(Ok(RenewAnswer::Renewed(renewed))) => {
-                state.renewed(started);
+        match attempt::renew(&*client.store, state, started).await {
+            Ok(RenewAnswer::Renewed(renewed)) => {
+                if state.renewed(started) {
+                    tracing::debug!(lease = %state.name, term = %state.term, "renewed");
+                }
                 if renewed.step_down {
                     state.ask_stop();
                 }
                 Ok(state.held().is_ok())
             }
-            Some(Ok(RenewAnswer::Lost)) => {
+            Ok(RenewAnswer::Lost) => {
                 state.lose(&LossReason::Refused);
                 Ok(false)
             }
-            Some(Err(error)) => Err(client.store_error("renew lease", &state.name, error)),
-            None => Err(client.store_error("renew lease", &state.name, no_answer())),
+            Err(error) => {
+                let error = Arc::new(error);
+                tracing::warn!(lease = %state.name, term = %state.term, %error, "renewal failed");
+                state.renewal_failed(&error);
+                Err(client.shared_store_error("renew lease", &state.name, error))
+            }
         }
     }
 
@@ -165,11 +180,6 @@ impl fmt::Debug for ManualLease {
     }
 }
 
-/// The error of a statement whose answer was not waited for any longer.
-pub(crate) fn no_answer() -> StoreError {
-    StoreError::new(ErrorKind::Timeout, "no answer within the attempt")
-}
-
 /// The one owner of a lease.
 struct Hold {
     state: Arc<LeaseState>,
@@ -178,16 +188,27 @@ struct Hold {
 
 impl Hold {
     async fn release(&self) -> Result<(), Error> {
-        self.end();
         let mut status = self.state.status();
-        let settled = status.wait_for(|status| !matches!(status.settled, Settled::No));
+        // The failure of an attempt that was over before this call is not this call's answer.
+        let earlier = status.borrow_and_update().settled.clone();
+        self.end();
+        let settled = async {
+            if matches!(earlier, Settled::Done) || status.changed().await.is_err() {
+                return Settled::Done;
+            }
+            match status.wait_for(|status| !matches!(status.settled, Settled::No)).await {
+                Ok(status) => status.settled.clone(),
+                // The sender lives in the state that we hold.
+                Err(_) => Settled::Done,
+            }
+        };
         tokio::select! {
             biased;
-            settled = settled => match settled.map(|status| status.settled.clone()) {
-                Ok(Settled::Failed(error)) => {
+            settled = settled => match settled {
+                Settled::Failed(error) => {
                     Err(self.client.shared_store_error("release lease", &self.state.name, error))
                 }
-                _ => Ok(()),
+                Settled::No | Settled::Done => Ok(()),
             },
             // The driver has gone with its runtime: nobody will give the name back, it expires.
             () = self.client.driver_gone() => Err(Error::own(

@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::future::Future;
-use std::process;
 use std::sync::Arc;
 
+use crate::attempt::attempt;
 use crate::claim::claim;
 use crate::client::Client;
 use crate::clock::Clock;
@@ -12,6 +12,7 @@ use crate::driver;
 use crate::error::{Error, ErrorKind};
 use crate::state::{Setup, StuckHook};
 use crate::store::Inspection;
+use crate::watchdog;
 use crate::{
     Instance, InvalidTimings, Lease, LeaseName, LeaseStore, ManualLease, RunError, Stuck, SystemClock,
     Tenure, Timings,
@@ -125,8 +126,9 @@ impl Leases {
         }
     }
 
-    /// Asks everything to end: no claim is granted any more, waiting ones return, work learns of it by
-    /// [`Tenure::stopping`], and leases that no work runs under are given up.
+    /// Asks everything to end: no claim is sent any more, waiting ones return, work learns of it by
+    /// [`Tenure::stopping`], and leases without work are given up: those under which no tenure is out.
+    /// The others are renewed until their last tenure is gone.
     pub fn shutdown(&self) {
         self.0.shut_down();
     }
@@ -134,8 +136,8 @@ impl Leases {
     /// [`shutdown`](Self::shutdown), then waits until all work has ended and every name was given
     /// back or its row has expired.
     ///
-    /// Work is waited for without a bound. After it, this takes at most a ttl and an attempt, and that
-    /// only if the database does not answer or a [`Tenure`] is kept.
+    /// Work, and so every [`Tenure`] that is out, is waited for without a bound. After it, this takes at
+    /// most a ttl, a margin and two attempts, and more than a moment only if the database does not answer.
     /// Dropping the future leaves the shutdown going on.
     pub async fn close(&self) {
         self.shutdown();
@@ -154,8 +156,9 @@ impl fmt::Debug for Leases {
 
 impl Client {
     pub(crate) async fn inspect(&self, name: &LeaseName) -> Result<Inspection, Error> {
-        let attempt = self.setup.timings.attempt();
-        self.store.inspect(name, attempt).await.map_err(|error| self.store_error("read lease", name, error))
+        let (clock, within) = (&self.setup.clock, self.setup.timings.attempt());
+        let look = attempt(clock, clock.now() + within, self.store.inspect(name, within));
+        look.await.map_err(|error| self.store_error("read lease", name, error))
     }
 }
 
@@ -258,7 +261,8 @@ impl LeasesBuilder {
 
     /// The failing hook: called, on a thread of its own, when work runs on after its lease was lost and
     /// the grace has ended. The default writes a line to standard error and aborts the process. A
-    /// hook that returns leaves the work running beside a successor, unless it ends it by other means.
+    /// hook that returns leaves the work running beside a successor, unless it ends it by other means;
+    /// one that panics aborts the process.
     pub fn on_stuck(mut self, hook: impl Fn(&Stuck) + Send + Sync + 'static) -> Self {
         self.on_stuck = Arc::new(hook);
         self
@@ -305,9 +309,8 @@ impl fmt::Debug for LeasesBuilder {
 
 /// The failing hook unless another is set: beside a successor, no process is better than one that works on.
 fn abort_process(stuck: &Stuck) {
-    eprintln!(
+    watchdog::say_and_abort(format!(
         "lease: work under lease {:?} (term {}) runs on {:?} after the lease was lost ({}); aborting the process, for a successor may begin",
         stuck.name, stuck.term, stuck.lost_for, stuck.reason
-    );
-    process::abort();
+    ))
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod attempt;
 mod claim;
 mod client;
 pub mod clock;

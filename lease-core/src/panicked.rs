@@ -37,6 +37,8 @@ impl<F: Future> Future for Catch<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let outer = CATCHING.replace(true);
+        // One left by a panic that the work caught itself is not this poll's.
+        BACKTRACE.set(None);
         let polled = panic::catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx)));
         CATCHING.set(outer);
         match polled {
@@ -50,7 +52,8 @@ impl<F: Future> Future for Catch<F> {
     }
 }
 
-fn message(payload: &(dyn Any + Send)) -> String {
+/// What a panic says.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {

@@ -73,16 +73,22 @@ impl Lease {
     ///
     /// The work is a task of its own on the caller's runtime, with its [`Tenure`] as argument and as
     /// [`Tenure::current`]. A supervisor keeps the lease until the work has *ended*: its future has
-    /// returned and every clone of its tenure is gone, so blocking children that carry a clone count.
+    /// returned and every tenure of the lease is gone, so blocking children that carry a clone count, and
+    /// so does a tenure that the caller kept.
     ///
     /// - **Shutdown or step-down:** the work learns of it by [`Tenure::stopping`] and is waited for,
     ///   without a bound; renewals go on.
     /// - **Loss:** the work learns of it by [`Tenure::lost`] and has the grace to end. When nine tenths
     ///   of the grace have passed its future is aborted (it ends at its next await). What still runs
     ///   at the end of the grace calls the failing hook, which by default aborts the process. With the
-    ///   hook replaced, this still does not return while the work runs.
+    ///   hook replaced, this still does not return while the work runs. A loss that is noticed when the
+    ///   grace is over already (the machine was suspended, the process stopped) aborts the work at once
+    ///   and calls the hook a tenth of the grace later.
     /// - **Dropping this future** asks the work to stop, aborts it, keeps renewing until it has ended,
     ///   then gives the name back, all in the background.
+    ///
+    /// The first call in a process puts a panic hook before the one there is, which notes the backtrace of a
+    /// panic of such work and passes every panic on.
     ///
     /// # Errors
     ///
@@ -101,16 +107,13 @@ impl Lease {
                 format!("cannot run work under lease {:?}: not inside a tokio runtime", self.name()),
             )));
         };
-        let guard = match self.state().begin_work() {
-            Ok(guard) => guard,
-            Err(reason) => return Err(RunError::Lost { reason, output: None }),
-        };
         let tenure = self.tenure();
+        if let Err(reason) = self.state().begin_work() {
+            return Err(RunError::Lost { reason, output: None });
+        }
+        // The scope's tenure lives exactly as long as the work's future.
         let scope = tenure.clone();
-        let work = runtime.spawn(scope.scope(Catch::new(async move {
-            let _guard = guard;
-            work(tenure).await
-        })));
+        let work = runtime.spawn(scope.scope(Catch::new(async move { work(tenure).await })));
         self.state().work_can_be_aborted_by(work.abort_handle());
 
         let (wanted, unwanted) = oneshot::channel::<()>();

@@ -21,8 +21,8 @@ pub enum LossReason {
     Refused,
     /// No renewal succeeded in time.
     Deadline {
-        /// Why the last renewal failed; `None` when none was answered at all, or none was sent
-        /// because the process or its runtime stood still.
+        /// Why the last renewal failed, a missing answer included; `None` when none had failed since
+        /// the last success: none was sent, because the process or its runtime stood still.
         last_error: Option<Arc<StoreError>>,
     },
     /// This process gave it back.
@@ -88,7 +88,7 @@ pub(crate) struct LeaseState {
     /// The `Lease` handle is gone (or was released); renewals have ended.
     ended: AtomicBool,
     tenures: AtomicUsize,
-    /// Notified when the work or the last tenure has gone.
+    /// Notified when the last tenure has gone.
     idle: Notify,
     work: Mutex<Work>,
     deadline_alarm: Mutex<Option<Alarm>>,
@@ -121,8 +121,6 @@ pub(crate) enum Settled {
 struct Work {
     /// Some work was begun under this lease: from then on a loss is followed by the grace.
     supervised: bool,
-    /// Its future has neither returned nor been dropped.
-    running: bool,
     abort: Option<AbortHandle>,
 }
 
@@ -176,10 +174,11 @@ impl LeaseState {
 
     /// The attempt begun at `started` succeeded. An answer after the deadline changes nothing: the
     /// lease is lost by then whether or not anybody has noticed.
-    pub(crate) fn renewed(self: &Arc<Self>, started: Moment) {
+    /// Answers whether it counts.
+    pub(crate) fn renewed(self: &Arc<Self>, started: Moment) -> bool {
         let deadline = self.deadline();
         if self.held().is_err() {
-            return;
+            return false;
         }
         self.good.fetch_max(nanos(started), Ordering::AcqRel);
         *lock(&self.last_error) = None;
@@ -187,11 +186,11 @@ impl LeaseState {
         if self.now() >= deadline {
             self.lose_by_deadline();
         }
+        self.check()
     }
 
     /// An attempt failed. A replaced database is a loss at once: what it said of the lease is void.
     pub(crate) fn renewal_failed(self: &Arc<Self>, error: &Arc<StoreError>) {
-        tracing::warn!(lease = %self.name, term = %self.term, %error, "renewal failed");
         *lock(&self.last_error) = Some(Arc::clone(error));
         if error.kind() == ErrorKind::Replaced {
             self.lose(&LossReason::Replaced(Arc::clone(error)));
@@ -217,6 +216,12 @@ impl LeaseState {
         self.status.borrow().lost.clone()
     }
 
+    /// Whether the work is asked to end, by a request that concerns this lease or by its loss.
+    pub(crate) fn is_stopping(&self) -> bool {
+        let status = self.status.borrow();
+        status.stopping || status.lost.is_some()
+    }
+
     pub(crate) fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
     }
@@ -233,27 +238,53 @@ impl LeaseState {
     /// if that has passed unnoticed.
     pub(crate) fn lose(self: &Arc<Self>, reason: &LossReason) {
         let at = self.now().min(self.deadline());
-        let first = self.status.send_if_modified(|status| {
+        if self.mark_lost(reason) {
+            self.after_loss(reason, at);
+        }
+    }
+
+    /// Marks the lease as given up, unless work may run under it. Answers whether it is lost now.
+    pub(crate) fn lose_if_idle(self: &Arc<Self>) -> bool {
+        let at = self.now().min(self.deadline());
+        // Work that begins meanwhile sees the mark, or has its tenure by now and is seen.
+        let work = lock(&self.work);
+        if self.work_may_run() {
+            return false;
+        }
+        let first = self.mark_lost(&LossReason::Released);
+        drop(work);
+        if first {
+            self.after_loss(&LossReason::Released, at);
+        }
+        true
+    }
+
+    fn mark_lost(&self, reason: &LossReason) -> bool {
+        self.status.send_if_modified(|status| {
             let first = status.lost.is_none();
             if first {
                 self.lost.store(true, Ordering::Release);
                 status.lost = Some(reason.clone());
             }
             first
-        });
-        if !first {
-            return;
-        }
-        if matches!(reason, LossReason::Released) {
-            tracing::debug!(lease = %self.name, term = %self.term, "given up");
-        } else {
-            tracing::error!(lease = %self.name, term = %self.term, %reason, "lost");
-        }
+        })
+    }
+
+    fn after_loss(self: &Arc<Self>, reason: &LossReason, at: Moment) {
         drop(lock(&self.deadline_alarm).take());
         let supervised = lock(&self.work).supervised;
         if supervised && self.work_may_run() {
             self.start_grace(at);
         }
+        // After all that matters, and apart: a log can block or panic.
+        let (name, term, reason) = (self.name.clone(), self.term, reason.clone());
+        watchdog::log_apart(move || {
+            if matches!(reason, LossReason::Released) {
+                tracing::debug!(lease = %name, term = %term, "given up");
+            } else {
+                tracing::error!(lease = %name, term = %term, %reason, "lost");
+            }
+        });
     }
 
     fn lose_by_deadline(self: &Arc<Self>) {
@@ -276,14 +307,14 @@ impl LeaseState {
         drop(earlier);
     }
 
-    /// Begins supervised work, unless the lease is lost already. The guard belongs into the work's future.
-    pub(crate) fn begin_work(self: &Arc<Self>) -> Result<WorkGuard, LossReason> {
+    /// Begins supervised work, unless the lease is lost already. The caller has the work's tenure by
+    /// now: the work runs for as long as any tenure is out.
+    pub(crate) fn begin_work(&self) -> Result<(), LossReason> {
         let mut work = lock(&self.work);
-        // Under the lock that `lose` takes after marking: either we see the mark, or it sees the work.
+        // Under the lock that a loss takes after marking: either we see the mark, or it sees the work.
         self.held_unlocked()?;
         work.supervised = true;
-        work.running = true;
-        Ok(WorkGuard(Arc::clone(self)))
+        Ok(())
     }
 
     /// [`held`](Self::held) for a caller that holds the lock of `work`, which `lose` would take.
@@ -299,15 +330,11 @@ impl LeaseState {
         lock(&self.work).abort = Some(abort);
     }
 
-    pub(crate) fn is_supervised(&self) -> bool {
-        lock(&self.work).supervised
-    }
-
     fn work_may_run(&self) -> bool {
-        lock(&self.work).running || self.tenures.load(Ordering::SeqCst) > 0
+        self.tenures.load(Ordering::SeqCst) > 0
     }
 
-    /// Waits until the work's future and every tenure have gone.
+    /// Waits until every tenure has gone: that of the work's future, and the clones of it.
     pub(crate) async fn work_gone(&self) {
         loop {
             let notified = self.idle.notified();
@@ -321,12 +348,16 @@ impl LeaseState {
     }
 
     /// After a loss: an abort when nine tenths of the grace have passed, the failing hook at its end.
+    /// If the loss is noticed later than that (the machine was suspended), the abort comes at once
+    /// and the hook a tenth of the grace later, so that work which an abort ends can end by it.
     fn start_grace(self: &Arc<Self>, lost_at: Moment) {
-        let grace = self.setup.timings.grace();
+        let tenth = self.setup.timings.grace() / 10;
         let clock = &self.setup.clock;
+        let abort_at = (lost_at + tenth * 9).max(clock.now());
+        let fail_at = (lost_at + self.setup.timings.grace()).max(abort_at + tenth);
         let abort = Arc::downgrade(self);
         let abort = clock.alarm(
-            lost_at + grace / 10 * 9,
+            abort_at,
             Box::new(move || {
                 if let Some(abort) = abort.upgrade().and_then(|state| lock(&state.work).abort.clone()) {
                     abort.abort();
@@ -335,7 +366,7 @@ impl LeaseState {
         );
         let fail = Arc::downgrade(self);
         let fail = clock.alarm(
-            lost_at + grace,
+            fail_at,
             Box::new(move || {
                 if let Some(state) = fail.upgrade().filter(|state| state.work_may_run()) {
                     state.fail(lost_at);
@@ -352,10 +383,11 @@ impl LeaseState {
             reason: self.reason().unwrap_or(LossReason::Refused),
             lost_for: self.now().since(lost_at),
         };
-        tracing::error!(lease = %stuck.name, term = %stuck.term, reason = %stuck.reason, "stuck: work runs on after the grace");
-        let hook = Arc::clone(&self.setup.on_stuck);
-        let call: Arc<dyn Fn() + Send + Sync> = Arc::new(move || hook(&stuck));
-        watchdog::call_apart(&call);
+        let (hook, told) = (Arc::clone(&self.setup.on_stuck), stuck.clone());
+        watchdog::call_apart(Arc::new(move || hook(&told)));
+        watchdog::log_apart(move || {
+            tracing::error!(lease = %stuck.name, term = %stuck.term, reason = %stuck.reason, "stuck: work runs on after the grace");
+        });
     }
 
     pub(crate) fn end(&self) {
@@ -375,14 +407,13 @@ impl LeaseState {
         self.tenures.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Answers whether that made the name free to be given back. With [`end`](Self::end) before
-    /// [`can_settle`](Self::can_settle) in the other thread, at least one of the two sees it.
+    /// Answers whether it was the last one, of which the driver is to be told.
     pub(crate) fn tenure_ends(&self) -> bool {
         let last = self.tenures.fetch_sub(1, Ordering::SeqCst) == 1;
         if last {
             self.idle.notify_waiters();
         }
-        last && self.can_settle()
+        last
     }
 }
 
@@ -393,16 +424,6 @@ impl fmt::Debug for LeaseState {
             .field("term", &self.term)
             .field("lost", &self.reason())
             .finish_non_exhaustive()
-    }
-}
-
-/// Lives inside the work's future: gone when that has returned, panicked or been dropped.
-pub(crate) struct WorkGuard(Arc<LeaseState>);
-
-impl Drop for WorkGuard {
-    fn drop(&mut self) {
-        lock(&self.0.work).running = false;
-        self.0.idle.notify_waiters();
     }
 }
 

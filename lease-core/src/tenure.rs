@@ -87,11 +87,7 @@ impl Tenure {
 
     /// Whether the work is asked to end: see [`stopping`](Self::stopping).
     pub fn is_stopping(&self) -> bool {
-        self.client.is_shutting_down() || {
-            let status = self.state.status();
-            let status = status.borrow();
-            status.stopping || status.lost.is_some()
-        }
+        self.client.is_shutting_down() || self.state.is_stopping()
     }
 
     /// Waits until the work is asked to end: the [`Leases`](crate::Leases) shuts down, somebody asked

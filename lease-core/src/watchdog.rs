@@ -5,8 +5,10 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use crate::clock::{Alarm, AlarmBook, Clock, Moment, Ring};
 
@@ -47,7 +49,7 @@ impl SystemClock {
             while let Some(ring) = self.book.take_due(self.now()) {
                 // A ring that panics is a defect of its own lease; the others still need the thread.
                 if catch_unwind(AssertUnwindSafe(ring)).is_err() {
-                    tracing::error!("an alarm panicked");
+                    log_apart(|| tracing::error!("an alarm panicked"));
                 }
             }
             self.set_timer();
@@ -77,14 +79,57 @@ impl Clock for SystemClock {
     }
 }
 
-/// Calls a hook of the user's on a thread of its own, so that one that blocks does not hold up the
-/// alarms of other leases; on this thread if the system refuses another.
-pub(crate) fn call_apart(hook: &Arc<dyn Fn() + Send + Sync>) {
-    let apart = Arc::clone(hook);
-    if thread::Builder::new().name("lease-stuck".to_owned()).spawn(move || apart()).is_err() {
-        hook();
+/// Calls a failing hook on a thread of its own, so that one that blocks does not hold up the alarms of
+/// other leases; on this thread if the system refuses another. A hook that panics has not failed the
+/// process, so it is aborted.
+pub(crate) fn call_apart(hook: Arc<dyn Fn() + Send + Sync>) {
+    let or_abort = move || {
+        if catch_unwind(AssertUnwindSafe(|| hook())).is_err() {
+            process::abort();
+        }
+    };
+    let apart = or_abort.clone();
+    if thread::Builder::new().name("lease-stuck".to_owned()).spawn(apart).is_err() {
+        or_abort();
     }
 }
+
+/// Writes a line to standard error and aborts the process, also when whoever blocks holds the lock of
+/// standard error or nobody reads it.
+pub(crate) fn say_and_abort(line: String) -> ! {
+    const TIME_TO_SAY_IT: Duration = Duration::from_millis(250);
+    let (said, heard) = mpsc::channel();
+    let saying = thread::Builder::new().spawn(move || {
+        eprintln!("{line}");
+        said.send(())
+    });
+    if saying.is_ok() {
+        // An error is a thread that was too slow, or has panicked: there is nothing to wait for.
+        let _ = heard.recv_timeout(TIME_TO_SAY_IT);
+    }
+    process::abort();
+}
+
+/// Writes to the log from a thread of its own: a subscriber that blocks or panics must not stop the
+/// watchdog, which marks losses and calls failing hooks. Lines keep their order.
+pub(crate) fn log_apart(line: impl FnOnce() + Send + 'static) {
+    static LOG: OnceLock<Option<mpsc::Sender<Line>>> = OnceLock::new();
+    let log = LOG.get_or_init(|| {
+        let (log, lines) = mpsc::channel::<Line>();
+        let write = move || {
+            for line in lines {
+                // There is nowhere left to say it.
+                let _ = catch_unwind(AssertUnwindSafe(line));
+            }
+        };
+        thread::Builder::new().name("lease-log".to_owned()).spawn(write).ok().map(|_| log)
+    });
+    if let Some(log) = log {
+        let _ = log.send(Box::new(line));
+    }
+}
+
+type Line = Box<dyn FnOnce() + Send>;
 
 #[cfg(target_os = "linux")]
 mod platform {
@@ -187,9 +232,6 @@ mod platform {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

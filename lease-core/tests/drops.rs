@@ -5,10 +5,12 @@ mod common;
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
+use std::thread;
 
 use common::{MS, SECOND, World, granted, name, term};
-use lease_core::{Claimed, ErrorKind, Leases};
+use lease_core::{Claimed, ErrorKind, Leases, SystemClock};
 use lease_testkit::{Fault, FaultStore, ManualClock, MemoryStore, Op};
 use tokio::runtime::Builder;
 
@@ -217,6 +219,73 @@ async fn close_gives_back_leases_that_somebody_still_has_in_hand() {
     assert!(!lease.check());
     assert!(world.is_free("nightly").await);
     assert_eq!(world.leases.claim("other").await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test]
+async fn close_waits_for_work_under_a_lease_that_somebody_has_in_hand() {
+    let world = World::new();
+    let lease = world.claim("nightly").await;
+    let tenure = lease.tenure();
+    let leases = world.leases.clone();
+    let closing = tokio::spawn(async move { leases.close().await });
+    world.play(SECOND * 60).await;
+    assert!(tenure.is_stopping() && tenure.check());
+    assert!(!closing.is_finished() && !world.is_free("nightly").await);
+    drop(tenure);
+    world.play(MS).await;
+    assert!(closing.is_finished() && !lease.check());
+    assert!(world.is_free("nightly").await);
+}
+
+#[tokio::test]
+async fn close_ends_though_the_database_never_answers() {
+    let world = World::new();
+    let _lease = world.claim("nightly").await;
+    world.store.always(Op::Release, Fault::HangBefore);
+    let leases = world.leases.clone();
+    let closing = tokio::spawn(async move { leases.close().await });
+    // A ttl, a margin and two attempts.
+    world.play(SECOND * 25 + MS * 501).await;
+    assert!(closing.is_finished());
+}
+
+#[test]
+fn no_claim_is_sent_after_close_has_returned() {
+    let clock = SystemClock::shared().unwrap();
+    let driver = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    for _ in 0..2_000 {
+        let store = FaultStore::new(MemoryStore::new(), clock.clone());
+        let leases = {
+            let _inside = driver.enter();
+            Leases::builder(store.clone()).build().unwrap()
+        };
+        let barrier = Arc::new(Barrier::new(2));
+        let (other, theirs) = (leases.clone(), Arc::clone(&barrier));
+        let claiming = thread::spawn(move || {
+            theirs.wait();
+            drop(Builder::new_current_thread().build().unwrap().block_on(other.claim("nightly")));
+        });
+        barrier.wait();
+        Builder::new_current_thread().build().unwrap().block_on(leases.close());
+        let sent = store.calls(Op::Claim);
+        claiming.join().unwrap();
+        assert_eq!(store.calls(Op::Claim), sent);
+    }
+}
+
+#[tokio::test]
+async fn a_claim_in_flight_goes_on_while_the_release_of_its_token_hangs() {
+    let world = World::new();
+    world.store.next(Op::Claim, Fault::DelayBefore(SECOND * 6));
+    world.store.next(Op::Release, Fault::HangBefore);
+    let leases = world.leases.clone();
+    let claiming = tokio::spawn(async move { leases.claim("nightly").await });
+    world.play(SECOND * 7).await;
+    claiming.await.unwrap().unwrap_err();
+    // Sent at 6 s, though the release that began at 5 s waits until 10 s.
+    assert!(world.inspect("nightly").await.row.is_some());
+    world.play(SECOND * 4).await;
+    assert!(world.is_free("nightly").await);
 }
 
 #[tokio::test]
