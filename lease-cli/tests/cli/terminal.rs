@@ -85,3 +85,17 @@ fn control_z_stops_lease_and_command_as_one_job_and_fg_continues_both() {
     assert_eq!(bench.status("x")["lease"]["state"], "released");
     drop(running);
 }
+
+#[test]
+fn control_z_stops_nothing_where_no_shell_could_continue_it() {
+    let bench = Bench::new();
+    let (running, mut keys) = at_terminal(&bench, r#"exec "$LEASE" run x --ttl 10m -- cat"#);
+    keys.write_all(b"one\n").unwrap();
+    await_screen(&bench, "one", 2);
+    keys.write_all(b"\x1a").unwrap();
+    await_screen(&bench, "^Z", 1);
+    keys.write_all(b"two\n").unwrap();
+    await_screen(&bench, "two", 2);
+    keys.write_all(b"\x04").unwrap();
+    running.wait().expect(0);
+}
