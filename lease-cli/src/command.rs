@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +49,11 @@ fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, Failure> {
         match obstacle(&candidate) {
             None => return Ok(candidate),
             Some(Obstacle::Missing) => {}
+            // A folder of PATH that is closed to us says nothing about what is in it.
+            Some(Obstacle::Unreachable) if candidate.as_os_str() != name => {}
+            Some(Obstacle::Unreachable) => {
+                found = Some((candidate, "cannot be reached with these rights"));
+            }
             Some(Obstacle::Unusable(why)) => {
                 found.get_or_insert((candidate, why));
             }
@@ -67,6 +73,7 @@ fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, Failure> {
 
 enum Obstacle {
     Missing,
+    Unreachable,
     Unusable(&'static str),
 }
 
@@ -75,9 +82,7 @@ fn obstacle(file: &Path) -> Option<Obstacle> {
         Ok(metadata) if metadata.is_dir() => Some(Obstacle::Unusable("is a folder")),
         Ok(_) if access(file, Access::EXEC_OK).is_ok() => None,
         Ok(_) => Some(Obstacle::Unusable("is not executable (chmod +x)")),
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Some(Obstacle::Unusable("cannot be reached with these rights"))
-        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Some(Obstacle::Unreachable),
         Err(_) => Some(Obstacle::Missing),
     }
 }

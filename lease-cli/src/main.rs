@@ -32,7 +32,7 @@ use exit::{Failure, SUCCESS, SYSTEM, answer};
 use text::without_passwords;
 
 /// How long one statement may take that is part of no lease's life.
-const ATTEMPT: Duration = Duration::from_secs(5);
+const ATTEMPT: Duration = Duration::from_secs(15);
 
 fn main() -> ExitCode {
     let mut words: Vec<OsString> = env::args_os().collect();

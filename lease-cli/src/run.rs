@@ -21,14 +21,14 @@ pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
     let mut signals = Signals::listen()
         .map_err(|error| Failure::new(SYSTEM, format!("cannot receive signals: {error}")))?;
 
-    let store = database.create().await?;
     let mut instance = Instance::current();
     if let Some(label) = &arguments.label {
         instance = instance.label(label);
     }
-    let leases = Leases::builder_shared(store.0.clone()).timings(timings).instance(instance).build()?;
-    store.make_ready().await?;
-
+    let leases = tokio::select! {
+        leases = open(&database, timings, instance) => leases?,
+        signal = signals.next_to_end() => return Ok(code_of_signal(signal)),
+    };
     let claimed = tokio::select! {
         claimed = claim(&leases, &name, arguments.wait) => claimed,
         signal = signals.next_to_end() => {
@@ -48,6 +48,14 @@ pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
     };
     close(&leases, &mut signals).await;
     outcome
+}
+
+/// Opens a database that is made ready if it is not. It claims nothing.
+async fn open(database: &Database, timings: Timings, instance: Instance) -> Result<Leases, Failure> {
+    let store = database.create().await?;
+    let leases = Leases::builder_shared(store.0.clone()).timings(timings).instance(instance).build()?;
+    store.make_ready().await?;
+    Ok(leases)
 }
 
 async fn claim(leases: &Leases, name: &LeaseName, wait: Option<Duration>) -> Result<Claimed, Error> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::bench::{Bench, Running, lease_file};
+use crate::bench::{Bench, lease_file};
 
 #[test]
 fn names_that_cannot_be_are_refused_before_anything_is_made() {
@@ -150,22 +150,6 @@ fn a_database_without_the_table_is_told_so() {
     assert_eq!(bench.run(&["run", "x", "--", "printenv", "LEASE_TERM"]).expect(0).out, "1\n");
 }
 
-/// `lease` without the rights of root, which a read-only file does not stop.
-fn without_rights(bench: &Bench, arguments: &[&str]) -> Running {
-    if !rustix::process::geteuid().is_root() {
-        return bench.start(arguments);
-    }
-    // The build folder may be closed to others.
-    let program = bench.path("lease");
-    if !program.exists() {
-        fs::copy(lease_file(), &program).unwrap();
-        fs::set_permissions(bench.path(""), fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    let mut command = bench.command("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(program).args(arguments);
-    bench.spawn(&mut command)
-}
-
 #[test]
 fn a_read_only_file_is_said_to_be_one_and_no_row_changes() {
     let bench = Bench::new();
@@ -173,7 +157,7 @@ fn a_read_only_file_is_said_to_be_one_and_no_row_changes() {
     let before = bench.status("x")["lease"].clone();
     fs::set_permissions(bench.database(), fs::Permissions::from_mode(0o444)).unwrap();
     for arguments in [&["run", "x", "--", "touch", "ran"][..], &["migrate"], &["check"]] {
-        let line = without_rights(&bench, arguments).wait().expect_line(69);
+        let line = bench.spawn(&mut bench.unprivileged(arguments)).wait().expect_line(69);
         assert!(line.contains("writ") || line.contains("read"), "{line}");
     }
     assert!(!bench.path("ran").exists());

@@ -5,7 +5,7 @@ use std::env;
 use std::fs;
 use std::time::Duration;
 
-use lease_core::{Claimed, Leases};
+use lease_core::{Claimed, Leases, Timings};
 use lease_sqlite::SqliteStore;
 
 use crate::bench::{Bench, Running, eventually};
@@ -14,7 +14,8 @@ use crate::bench::{Bench, Running, eventually};
 fn of_twenty_at_once_one_runs_and_nineteen_name_the_holder() {
     let bench = Bench::new();
     let script = "echo x >>ran; while ! [ -e end ]; do sleep 0.05; done";
-    let mut running: Vec<_> = (0..20).map(|_| bench.start(&["run", "x", "--", "sh", "-c", script])).collect();
+    let mut running: Vec<_> =
+        (0..20).map(|_| bench.start(&["run", "x", "--ttl", "1h", "--", "sh", "-c", script])).collect();
     eventually("the end of nineteen", || {
         let ended = running.iter_mut().map(Running::has_ended).filter(|ended| *ended).count();
         (ended == 19).then_some(())
@@ -39,7 +40,7 @@ fn no_term_repeats_over_the_runs_of_four_loops() {
     let lease = crate::bench::lease_file();
     let script = format!(
         "i=0; while [ $i -lt {EACH} ]; do
-             if {lease} run x --quiet --held-exit 99 -- sh -c 'echo $LEASE_TERM >>terms'
+             if {lease} run x --ttl 1h --quiet --held-exit 99 -- sh -c 'echo $LEASE_TERM >>terms'
              then i=$((i+1)); else [ $? -eq 99 ] || exit 1; fi
          done"
     );
@@ -79,7 +80,8 @@ fn claims_of_one_process() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let store = SqliteStore::open("leases.db").await.unwrap();
-        let leases = Leases::new(store).unwrap();
+        let patient = Timings::from_ttl(Duration::from_secs(3_600)).unwrap();
+        let leases = Leases::builder(store).timings(patient).build().unwrap();
         for _ in 0..claims.parse().unwrap() {
             let lease = loop {
                 match leases.claim("x").await.unwrap() {

@@ -33,6 +33,21 @@ fn a_command_that_is_missing_or_cannot_run_claims_nothing() {
 }
 
 #[test]
+fn a_closed_folder_in_the_path_hides_its_commands_and_nothing_more() {
+    let bench = Bench::new();
+    let closed = bench.path("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    let path = format!("{}:{}", closed.display(), std::env::var("PATH").unwrap());
+    let run = |command: &str| {
+        bench.spawn(bench.unprivileged(&["run", "x", "--", command]).env("PATH", &path)).wait()
+    };
+    run("no-such-command").expect_line(127);
+    run(closed.join("command").to_str().unwrap()).expect_line(126);
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
 fn a_command_that_fails_to_start_after_all_gives_the_lease_back() {
     let bench = Bench::new();
     let script = bench.path("script");
@@ -46,7 +61,7 @@ fn a_command_that_fails_to_start_after_all_gives_the_lease_back() {
 #[test]
 fn who_is_refused_learns_by_whom_the_lease_is_held() {
     let bench = Bench::new();
-    let holder = bench.start(&["run", "x", "--label", "blue", "--", "sleep", "1000"]);
+    let holder = bench.start(&["run", "x", "--ttl", "1h", "--label", "blue", "--", "sleep", "1000"]);
     bench.await_command("sleep 1000");
 
     let line = bench.run(&["run", "x", "--", "true"]).expect_line(75);
@@ -68,8 +83,9 @@ fn who_is_refused_learns_by_whom_the_lease_is_held() {
 fn waiting_is_rewarded_when_the_lease_comes_free() {
     let bench = Bench::new();
     let script = "echo >begun; while ! [ -e end ]; do sleep 0.05; done";
-    let holder = bench.start(&["run", "x", "--ttl", "3s", "--", "sh", "-c", script]);
+    let holder = bench.start(&["run", "x", "--ttl", "1h", "--", "sh", "-c", script]);
     bench.await_file("begun");
+    // It looks again after a third of its ttl.
     let waiting = bench.start(&["run", "x", "--wait", "10m", "--ttl", "3s", "--", "printenv", "LEASE_TERM"]);
     fs::write(bench.path("end"), "").unwrap();
     holder.wait().expect(0);
@@ -79,7 +95,7 @@ fn waiting_is_rewarded_when_the_lease_comes_free() {
 #[test]
 fn a_signal_ends_the_wait_for_a_lease_and_leaves_nothing_behind() {
     let bench = Bench::new();
-    let holder = bench.start(&["run", "x", "--", "sleep", "1000"]);
+    let holder = bench.start(&["run", "x", "--ttl", "1h", "--", "sleep", "1000"]);
     bench.await_command("sleep 1000");
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
         let mut waiting = bench.lease(&["run", "x", "--wait", "10m", "--", "true"]);

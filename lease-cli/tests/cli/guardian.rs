@@ -23,13 +23,13 @@ const SLACK_MS: i64 = 20_000;
 
 const COMMAND: [&str; 3] = ["sh", "-c", "sleep 1000 & sleep 1001"];
 
-fn start(bench: &Bench, command: &[&str]) -> Running {
-    bench.start(&[&["run", "x", "--ttl", TTL, "--"], command].concat())
+fn start(bench: &Bench, ttl: &str, command: &[&str]) -> Running {
+    bench.start(&[&["run", "x", "--ttl", ttl, "--"], command].concat())
 }
 
 /// Starts [`COMMAND`] and answers its processes too.
-fn start_with_children(bench: &Bench) -> (Running, Vec<Process>) {
-    let running = start(bench, &COMMAND);
+fn start_with_children(bench: &Bench, ttl: &str) -> (Running, Vec<Process>) {
+    let running = start(bench, ttl, &COMMAND);
     bench.await_command("sleep 1000");
     bench.await_command("sleep 1001");
     (running, bench.commands())
@@ -55,7 +55,7 @@ fn succeed(bench: &Bench, family: &[Process]) -> Value {
 #[test]
 fn after_sigkill_of_lease_nothing_of_its_command_is_left() {
     let bench = Bench::new();
-    let (running, family) = start_with_children(&bench);
+    let (running, family) = start_with_children(&bench, TTL);
     running.signal(Signal::KILL);
     assert_eq!(running.wait().code, None);
     succeed(&bench, &family);
@@ -65,7 +65,7 @@ fn after_sigkill_of_lease_nothing_of_its_command_is_left() {
 #[test]
 fn after_sigstop_of_lease_nothing_of_its_command_is_left_and_going_on_it_exits_70() {
     let bench = Bench::new();
-    let (running, family) = start_with_children(&bench);
+    let (running, family) = start_with_children(&bench, TTL);
     running.signal(Signal::STOP);
     succeed(&bench, &family);
     running.signal(Signal::CONT);
@@ -77,7 +77,7 @@ fn after_sigstop_of_lease_nothing_of_its_command_is_left_and_going_on_it_exits_7
 #[test]
 fn after_sigkill_of_lease_its_command_does_not_go_on_to_the_deadline() {
     let bench = Bench::new();
-    let running = bench.start(&["run", "x", "--ttl", "1h", "--", "sleep", "1000"]);
+    let running = start(&bench, "1h", &["sleep", "1000"]);
     let command = bench.await_command("sleep 1000");
     running.signal(Signal::KILL);
     eventually("the end of the command", || (!command.lives()).then_some(()));
@@ -88,7 +88,7 @@ fn a_command_deaf_to_sigterm_is_killed_all_the_same() {
     for signal in [Signal::KILL, Signal::STOP] {
         let bench = Bench::new();
         let script = "trap '' TERM HUP INT; sleep 1000 & echo >begun; while :; do sleep 1; done";
-        let running = start(&bench, &["sh", "-c", script]);
+        let running = start(&bench, TTL, &["sh", "-c", script]);
         bench.await_file("begun");
         bench.await_command("sleep 1000");
         let family = bench.commands();
@@ -102,7 +102,7 @@ fn a_command_deaf_to_sigterm_is_killed_all_the_same() {
 #[test]
 fn when_the_guardian_is_killed_the_command_is_too_and_the_lease_given_back() {
     let bench = Bench::new();
-    let (running, _) = start_with_children(&bench);
+    let (running, _) = start_with_children(&bench, "1h");
     bench.await_guardian().signal(Signal::KILL);
     let line = running.wait().expect_line(70);
     assert!(line.contains("guardian"), "{line}");
@@ -113,7 +113,7 @@ fn when_the_guardian_is_killed_the_command_is_too_and_the_lease_given_back() {
 #[test]
 fn when_lease_and_guardian_are_killed_at_once_the_command_is_too() {
     let bench = Bench::new();
-    let running = start(&bench, &["sleep", "1000"]);
+    let running = start(&bench, "1h", &["sleep", "1000"]);
     let guardian = bench.await_guardian();
     let command = bench.await_command("sleep 1000");
     running.signal(Signal::STOP);
@@ -133,7 +133,7 @@ fn take_away(bench: &Bench) {
 fn at_the_loss_the_command_is_asked_to_end_and_lease_exits_70_whatever_it_answers() {
     let bench = Bench::new();
     let script = "trap 'echo >asked; exit 0' TERM; echo >begun; while :; do sleep 0.05; done";
-    let running = start(&bench, &["sh", "-c", script]);
+    let running = start(&bench, "15s", &["sh", "-c", script]);
     bench.await_file("begun");
     take_away(&bench);
     // The shell may have a word to say too.
@@ -147,7 +147,7 @@ fn at_the_loss_the_command_is_asked_to_end_and_lease_exits_70_whatever_it_answer
 #[test]
 fn a_stopped_guardian_does_not_keep_the_command_alive_after_the_loss() {
     let bench = Bench::new();
-    let (running, _) = start_with_children(&bench);
+    let (running, _) = start_with_children(&bench, "15s");
     bench.await_guardian().signal(Signal::STOP);
     take_away(&bench);
     running.wait().expect_line(70);
@@ -157,12 +157,12 @@ fn a_stopped_guardian_does_not_keep_the_command_alive_after_the_loss() {
 #[test]
 fn a_command_that_leaves_its_group_is_still_guarded_itself() {
     let bench = Bench::new();
-    let running = start(&bench, &["setsid", "sleep", "1000"]);
+    let running = start(&bench, "1h", &["setsid", "sleep", "1000"]);
     bench.await_command("sleep 1000");
     running.signal(Signal::TERM);
     running.wait().expect(143);
 
-    let running = start(&bench, &["setsid", "sleep", "1000"]);
+    let running = start(&bench, "1h", &["setsid", "sleep", "1000"]);
     let command = bench.await_command("sleep 1000");
     running.signal(Signal::KILL);
     eventually("the end of the command", || (!command.lives()).then_some(()));
@@ -217,7 +217,7 @@ fn signals_are_passed_on_again_and_again_while_renewals_go_on_until_the_command_
 fn a_command_ended_by_a_signal_passed_on_is_reported_as_a_shell_does() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::USR1, 138)] {
         let bench = Bench::new();
-        let running = start(&bench, &["sh", "-c", "echo >begun; exec sleep 1000"]);
+        let running = start(&bench, "1h", &["sh", "-c", "echo >begun; exec sleep 1000"]);
         bench.await_file("begun");
         running.signal(signal);
         assert_eq!(running.wait().expect(code).err, "");

@@ -107,7 +107,7 @@ fn the_default_database_is_made_on_first_use_with_its_folder() {
 fn what_the_command_leaves_running_is_ended_before_the_lease_is_given_back() {
     let bench = Bench::new();
     let script = "sleep 1000 & (trap '' TERM; sleep 1001) & echo left";
-    assert_eq!(bench.run(&["run", "x", "--ttl", "3s", "--", "sh", "-c", script]).expect(0).out, "left\n");
+    assert_eq!(bench.run(&["run", "x", "--ttl", "10s", "--", "sh", "-c", script]).expect(0).out, "left\n");
     assert!(bench.living().is_empty(), "{:?}", bench.living());
     assert_eq!(bench.status("x")["lease"]["state"], "released");
 }

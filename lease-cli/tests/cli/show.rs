@@ -12,7 +12,7 @@ fn sql(bench: &Bench, statement: &str) {
 #[test]
 fn status_says_what_is_known_of_a_lease() {
     let bench = Bench::new();
-    let holder = bench.start(&["run", "x", "--", "sleep", "1000"]);
+    let holder = bench.start(&["run", "x", "--ttl", "1h", "--", "sleep", "1000"]);
     bench.await_command("sleep 1000");
 
     let outcome = bench.run(&["status", "x"]).expect(0);

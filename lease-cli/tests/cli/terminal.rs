@@ -24,7 +24,7 @@ fn await_screen(bench: &Bench, text: &str, times: usize) {
 #[test]
 fn a_command_reads_from_the_terminal() {
     let bench = Bench::new();
-    let line = r#"exec "$LEASE" run x -- sh -c 'read line; echo "got <$line>"'"#;
+    let line = r#"exec "$LEASE" run x --ttl 1h -- sh -c 'read line; echo "got <$line>"'"#;
     let (running, mut keys) = at_terminal(&bench, line);
     keys.write_all(b"hello\n").unwrap();
     running.wait().expect(0);
@@ -35,7 +35,7 @@ fn a_command_reads_from_the_terminal() {
 fn control_c_reaches_a_command_that_reads_and_one_that_does_not() {
     for command in ["cat", "sleep 1000"] {
         let bench = Bench::new();
-        let line = format!(r#"exec "$LEASE" run x -- sh -c 'echo begun; exec {command}'"#);
+        let line = format!(r#"exec "$LEASE" run x --ttl 1h -- sh -c 'echo begun; exec {command}'"#);
         let (running, mut keys) = at_terminal(&bench, &line);
         await_screen(&bench, "begun", 1);
         keys.write_all(b"\x03").unwrap();
@@ -47,7 +47,7 @@ fn control_c_reaches_a_command_that_reads_and_one_that_does_not() {
 #[test]
 fn the_terminal_is_given_back_to_who_reads_after_lease() {
     let bench = Bench::new();
-    let line = r#""$LEASE" run x -- sh -c 'read a; echo "first <$a>"'; read b; echo "second <$b>""#;
+    let line = r#""$LEASE" run x --ttl 1h -- sh -c 'read a; echo "first <$a>"'; read b; echo "second <$b>""#;
     let (running, mut keys) = at_terminal(&bench, line);
     keys.write_all(b"one\n").unwrap();
     await_screen(&bench, "first <one>", 1);
@@ -59,7 +59,7 @@ fn the_terminal_is_given_back_to_who_reads_after_lease() {
 #[test]
 fn a_pager_beside_lease_keeps_the_terminal() {
     let bench = Bench::new();
-    let line = r#""$LEASE" run x -- sleep 1000 | sh -c 'read key </dev/tty; echo "key <$key>"'"#;
+    let line = r#""$LEASE" run x --ttl 1h -- sleep 1000 | sh -c 'read key </dev/tty; echo "key <$key>"'"#;
     let (running, mut keys) = at_terminal(&bench, line);
     bench.await_command("sleep 1000");
     keys.write_all(b"q\n").unwrap();
@@ -71,7 +71,7 @@ fn a_pager_beside_lease_keeps_the_terminal() {
 fn control_z_stops_lease_and_command_as_one_job_and_fg_continues_both() {
     let bench = Bench::new();
     let (running, mut keys) = at_terminal(&bench, "sh -i");
-    keys.write_all(b"\"$LEASE\" run x --ttl 10m -- cat\n").unwrap();
+    keys.write_all(b"\"$LEASE\" run x --ttl 1h -- cat\n").unwrap();
     bench.await_command("cat");
     keys.write_all(b"one\n").unwrap();
     await_screen(&bench, "one", 2);
@@ -84,4 +84,18 @@ fn control_z_stops_lease_and_command_as_one_job_and_fg_continues_both() {
     await_screen(&bench, "code 0", 1);
     assert_eq!(bench.status("x")["lease"]["state"], "released");
     drop(running);
+}
+
+#[test]
+fn control_z_stops_nothing_where_no_shell_could_continue_it() {
+    let bench = Bench::new();
+    let (running, mut keys) = at_terminal(&bench, r#"exec "$LEASE" run x --ttl 1h -- cat"#);
+    keys.write_all(b"one\n").unwrap();
+    await_screen(&bench, "one", 2);
+    keys.write_all(b"\x1a").unwrap();
+    await_screen(&bench, "^Z", 1);
+    keys.write_all(b"two\n").unwrap();
+    await_screen(&bench, "two", 2);
+    keys.write_all(b"\x04").unwrap();
+    running.wait().expect(0);
 }
