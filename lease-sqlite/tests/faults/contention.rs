@@ -166,8 +166,12 @@ async fn a_claim_that_waits_for_the_lock_makes_way_for_a_renewal() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let waiting = new_claim("waits");
     let mut waiting = Box::pin(store.claim(&waiting, LONG));
-    while is_pending(&mut waiting) && store.inspect(&held.name, LONG).await.is_err() {}
     assert!(is_pending(&mut waiting));
+    store.inspect(&held.name, LONG).await.unwrap();
+    assert!(is_pending(&mut waiting));
+    // Behind the claim in line: when this one is given up, the claim has long been trying.
+    let behind = store.resign(&held.name, Term::FIRST, SHORT).await;
+    assert_eq!(behind.unwrap_err().kind(), ErrorKind::Timeout);
     // Busy, not timed out in line: it was the renewal that asked for the lock.
     is_busy(|within| store.renew(&held.name, &held.holder, TTL, within)).await;
     other.execute_batch("ROLLBACK").unwrap();
