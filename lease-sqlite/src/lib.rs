@@ -2,6 +2,7 @@
 
 mod check;
 mod connection;
+mod courtesy;
 mod error;
 mod file_system;
 mod limit;

@@ -8,7 +8,7 @@ use lease_core::store::StoreError;
 use lease_core::{Clock, ErrorKind, Moment};
 use tokio::sync::oneshot;
 
-use crate::queue::Order;
+use crate::queue::{Kind, Order};
 
 /// The time for one call, counted from its start over all its statements.
 #[derive(Clone)]
@@ -31,9 +31,9 @@ impl Limit {
         Self { until, give_up: clock.now() + within, clock: Arc::clone(clock) }
     }
 
-    /// An ordinary statement within this time, about a lease that is held.
-    pub(crate) fn order(&self) -> Order {
-        Order { urgent: false, until: self.until, create: false, follow: false }
+    /// An order for a statement within this time.
+    pub(crate) fn order(&self, kind: Kind) -> Order {
+        Order { kind, until: self.until }
     }
 
     /// Waits for the thread's answer. The statement may be running when this gives up.

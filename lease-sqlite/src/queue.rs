@@ -11,17 +11,46 @@ use tokio::sync::oneshot;
 
 use crate::error::Failure;
 
-/// When and how a statement may run.
+/// What a statement is for, by which its place in line and its treatment are settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A renewal, or what frees a name: before everything that waits, so that a thousand claims
+    /// cannot starve it.
+    Renewal,
+    /// A claim, or any other change of rows.
+    Write,
+    /// Whether a lease is held, before other questions.
+    Verify,
+    /// A question that concerns no lease that is held.
+    Read,
+    /// Whether the file is fit.
+    Check,
+    /// Whatever it takes to have a file and a table.
+    Make,
+}
+
+impl Kind {
+    fn is_urgent(self) -> bool {
+        matches!(self, Self::Renewal | Self::Verify)
+    }
+
+    /// Whether it runs in a transaction of the thread's, together with its neighbours in line: a burst
+    /// of claims costs a few commits. Others run alone, and see to their transactions themselves.
+    pub(crate) fn joins(self) -> bool {
+        matches!(self, Self::Renewal | Self::Write)
+    }
+
+    /// Whether a file that was replaced is simply asked anew, rather than the replacement told.
+    pub(crate) fn follows(self) -> bool {
+        matches!(self, Self::Read | Self::Make)
+    }
+}
+
+/// What a statement is for, and until when it may begin and wait for a lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Order {
-    /// Renewals and releases go before everything that waits, so that a thousand claims cannot starve them.
-    pub(crate) urgent: bool,
-    /// Not begun after this, and no lock waited for.
+    pub(crate) kind: Kind,
     pub(crate) until: Instant,
-    /// The file may be made if it is missing.
-    pub(crate) create: bool,
-    /// The question concerns no lease that is held, so a file that was replaced is simply asked anew.
-    pub(crate) follow: bool,
 }
 
 /// A statement in line, and the way back to whoever asked.
@@ -29,14 +58,22 @@ pub(crate) struct Job {
     pub(crate) order: Order,
     pub(crate) work: Box<dyn Work>,
     /// Why an earlier attempt could not have the lock.
-    pub(crate) contention: Option<StoreError>,
+    pub(crate) contention: Option<Arc<StoreError>>,
+    /// An earlier attempt failed, perhaps by the fault of a neighbour.
+    pub(crate) alone: bool,
+}
+
+impl Job {
+    pub(crate) fn new(order: Order, work: Box<dyn Work>) -> Self {
+        Self { order, work, contention: None, alone: false }
+    }
 }
 
 pub(crate) trait Work: Send {
     /// Whether somebody still waits for the answer.
     fn wanted(&self) -> bool;
 
-    /// Runs the statement and keeps its answer. Repeated after contention.
+    /// Runs the statement and keeps its answer. May be repeated after everything was undone.
     fn attempt(&mut self, connection: &mut Connection) -> Result<(), Failure>;
 
     /// Hands over the answer kept by the last attempt, or the error.
@@ -90,9 +127,33 @@ struct Inner {
     closed: bool,
 }
 
+/// So many statements take a few milliseconds, no longer than the commit that they share.
+const GROUP_MAX: usize = 256;
+
 impl Inner {
     fn line(&mut self, order: Order) -> &mut VecDeque<Job> {
-        if order.urgent { &mut self.urgent } else { &mut self.ordinary }
+        if order.kind.is_urgent() { &mut self.urgent } else { &mut self.ordinary }
+    }
+
+    /// The next job, and those behind it that may run in one transaction with it.
+    fn next_group(&mut self) -> Vec<Job> {
+        let mut group = Vec::new();
+        while group.len() < GROUP_MAX {
+            let line = if self.urgent.is_empty() { &mut self.ordinary } else { &mut self.urgent };
+            let Some(next) = line.front() else { break };
+            let joins = next.order.kind.joins() && !next.alone;
+            if !next.work.wanted() {
+                line.pop_front();
+            } else if joins || group.is_empty() {
+                group.extend(line.pop_front());
+                if !joins {
+                    break;
+                }
+            } else {
+                break;
+            }
+        }
+        group
     }
 }
 
@@ -110,24 +171,25 @@ impl Queue {
         self.arrival.notify_one();
     }
 
-    /// Puts a job that could not have the lock back in front of its line, after a short wait.
-    pub(crate) fn put_back(&self, job: Job) {
-        self.wait_a_little(job.order, 0);
-        self.lock().line(job.order).push_front(job);
+    /// Puts jobs back in front of their lines, in the order in which they were taken.
+    pub(crate) fn put_back(&self, jobs: Vec<Job>) {
+        let mut inner = self.lock();
+        for job in jobs.into_iter().rev() {
+            inner.line(job.order).push_front(job);
+        }
     }
 
-    /// The next job; waits for one. `None` when nobody can ask any more.
-    pub(crate) fn take(&self) -> Option<Job> {
+    /// The next jobs, which somebody waits for; one at least. `None` when nobody can ask any more.
+    pub(crate) fn take(&self) -> Option<Vec<Job>> {
         let mut inner = self.lock();
-        loop {
-            if inner.closed {
-                return None;
-            }
-            if let Some(job) = inner.urgent.pop_front().or_else(|| inner.ordinary.pop_front()) {
-                return Some(job);
+        while !inner.closed {
+            let group = inner.next_group();
+            if !group.is_empty() {
+                return Some(group);
             }
             inner = self.arrival.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
+        None
     }
 
     /// Lets the thread that takes from this queue end.
@@ -138,20 +200,15 @@ impl Queue {
 
     /// Waits until it is worth asking for the lock again; `false` when it no longer is: the time is
     /// over, nobody asks any more, or this is ordinary work and urgent work has come, which is to try first.
-    fn wait_a_little(&self, order: Order, tries: i32) -> bool {
-        let left = order.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return false;
-        }
-        // Short, for the file is often free for a moment only between two transactions of another
-        // writer; SQLite's own busy timeout sleeps up to 100 ms and misses most of them.
-        let nap = left.min(Duration::from_millis(if tries < 20 { 1 } else { 3 }));
+    pub(crate) fn wait_a_little(&self, patience: Patience) -> bool {
+        let left = patience.until.saturating_duration_since(Instant::now());
+        let in_vain = |inner: &Inner| inner.closed || (!patience.urgent && !inner.urgent.is_empty());
         let inner = self.lock();
-        let in_vain = |inner: &Inner| inner.closed || (!order.urgent && !inner.urgent.is_empty());
-        if in_vain(&inner) {
+        if left.is_zero() || in_vain(&inner) {
             return false;
         }
         // Whatever arrives meanwhile ends the nap, which does no harm.
+        let nap = left.min(LOCK_POLL);
         let (inner, _) = self.arrival.wait_timeout(inner, nap).unwrap_or_else(PoisonError::into_inner);
         !in_vain(&inner)
     }
@@ -162,90 +219,156 @@ impl Queue {
     }
 }
 
-thread_local! {
-    static PATIENCE: RefCell<Option<(Arc<Queue>, Order)>> = const { RefCell::new(None) };
+/// How often a lock that others have is asked for. The file is often free for a moment only, between
+/// two transactions of another writer; SQLite's own busy timeout sleeps up to 100 ms and misses most of them.
+pub(crate) const LOCK_POLL: Duration = Duration::from_millis(1);
+
+/// How long a group of jobs waits for the lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    urgent: bool,
+    until: Instant,
 }
 
-/// Lets [`busy_handler`], on this thread, wait as the order allows.
-pub(crate) fn set_patience(queue: &Arc<Queue>, order: Order) {
-    PATIENCE.set(Some((Arc::clone(queue), order)));
+impl Patience {
+    /// As long as all of them would.
+    pub(crate) fn of(jobs: &[Job]) -> Self {
+        let urgent = jobs.iter().any(|job| job.order.kind.is_urgent());
+        let until = jobs.iter().map(|job| job.order.until).min().unwrap_or_else(Instant::now);
+        Self { urgent, until }
+    }
+}
+
+thread_local! {
+    static PATIENCE: RefCell<Option<(Arc<Queue>, Patience)>> = const { RefCell::new(None) };
+}
+
+/// Lets [`busy_handler`], on this thread, wait so long.
+pub(crate) fn set_patience(queue: &Arc<Queue>, patience: Patience) {
+    PATIENCE.set(Some((Arc::clone(queue), patience)));
 }
 
 /// What SQLite calls while another connection has the lock. A plain function with its state in the
 /// thread, for that is all that the older drivers take.
-pub(crate) fn busy_handler(tries: i32) -> bool {
+pub(crate) fn busy_handler(_tries: i32) -> bool {
     PATIENCE.with_borrow(|patience| {
-        patience.as_ref().is_some_and(|(queue, order)| queue.wait_a_little(*order, tries))
+        patience.as_ref().is_some_and(|(queue, patience)| queue.wait_a_little(*patience))
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Kind::{Check, Read, Renewal, Verify, Write};
     use super::*;
 
-    fn order(urgent: bool) -> Order {
-        Order { urgent, until: Instant::now() + Duration::from_secs(60), create: false, follow: false }
-    }
+    type Receiver = oneshot::Receiver<Result<i32, StoreError>>;
 
-    fn job(urgent: bool) -> (Job, oneshot::Receiver<Result<i32, StoreError>>) {
+    fn job(kind: Kind) -> (Job, Receiver) {
         let (sender, receiver) = oneshot::channel();
         let work = Asked { statement: |_: &mut Connection| Ok(1), answer: None, sender: Some(sender) };
-        (Job { order: order(urgent), work: Box::new(work), contention: None }, receiver)
+        let until = Instant::now() + Duration::from_secs(60);
+        (Job::new(Order { kind, until }, Box::new(work)), receiver)
     }
 
-    fn ordinary_in_line(queue: &Queue) -> usize {
-        queue.lock().ordinary.len()
+    /// A queue with such jobs, whose callers wait while the receivers are kept.
+    fn queue(kinds: &[Kind]) -> (Queue, Vec<Receiver>) {
+        let queue = Queue::default();
+        let push = |&kind| {
+            let (job, receiver) = job(kind);
+            queue.push(job);
+            receiver
+        };
+        let receivers = kinds.iter().map(push).collect();
+        (queue, receivers)
+    }
+
+    fn kinds(group: &[Job]) -> Vec<Kind> {
+        group.iter().map(|job| job.order.kind).collect()
     }
 
     #[test]
     fn urgent_work_is_taken_first_and_each_line_keeps_its_order() {
-        let queue = Queue::default();
-        let mut receivers = Vec::new();
-        for urgent in [false, false, true, false, true] {
-            let (job, receiver) = job(urgent);
-            receivers.push(receiver);
-            queue.push(job);
-        }
-        let taken: Vec<bool> = (0..5).map(|_| queue.take().unwrap().order.urgent).collect();
-        assert_eq!(taken, [true, true, false, false, false]);
+        let (queue, _keep) = queue(&[Read, Check, Verify, Read, Verify]);
+        let taken: Vec<_> = (0..5).flat_map(|_| kinds(&queue.take().unwrap())).collect();
+        assert_eq!(taken, [Verify, Verify, Read, Check, Read]);
     }
 
     #[test]
-    fn what_could_not_have_the_lock_goes_back_in_front() {
-        let queue = Queue::default();
-        let (mut first, _keep) = job(false);
-        first.contention = Some(StoreError::new(lease_core::ErrorKind::Busy, "x"));
-        let (second, _keep_too) = job(false);
-        queue.push(second);
-        queue.put_back(first);
-        assert!(queue.take().unwrap().contention.is_some());
+    fn what_may_share_a_transaction_is_taken_together_and_nothing_overtakes() {
+        let (queue, _keep) = queue(&[Write, Write, Check, Write, Renewal]);
+        let mut groups = (0..3).map(|_| kinds(&queue.take().unwrap()));
+        assert_eq!(groups.next().unwrap(), [Renewal, Write, Write]);
+        assert_eq!(groups.next().unwrap(), [Check]);
+        assert_eq!(groups.next().unwrap(), [Write]);
     }
 
     #[test]
-    fn work_nobody_waits_for_any_more_does_not_pile_up() {
-        let queue = Queue::default();
-        for _ in 0..100 {
-            let (job, receiver) = job(false);
-            queue.push(job);
-            drop(receiver);
+    fn a_group_has_an_end() {
+        let (queue, _keep) = queue(&[Write; GROUP_MAX + 1]);
+        assert_eq!(queue.take().unwrap().len(), GROUP_MAX);
+        assert_eq!(queue.take().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_was_taken_in_vain_goes_back_in_front_in_its_order() {
+        let (queue, _keep) = queue(&[Write, Write, Renewal]);
+        let mut taken = queue.take().unwrap();
+        let (late, _keep_too) = job(Check);
+        queue.push(late);
+        for (n, job) in taken.iter_mut().enumerate() {
+            job.contention = Some(Arc::new(StoreError::new(lease_core::ErrorKind::Busy, n.to_string())));
         }
-        assert_eq!(ordinary_in_line(&queue), 1);
+        queue.put_back(taken);
+        let again = queue.take().unwrap();
+        let numbers = again.iter().map(|job| job.contention.as_ref().unwrap().to_string());
+        assert_eq!(numbers.collect::<Vec<_>>(), ["0", "1", "2"]);
+    }
+
+    #[test]
+    fn what_failed_in_company_is_taken_alone() {
+        let (queue, _keep) = queue(&[Write; 3]);
+        let mut taken = queue.take().unwrap();
+        taken[1].alone = true;
+        queue.put_back(taken);
+        let sizes: Vec<_> = (0..3).map(|_| queue.take().unwrap().len()).collect();
+        assert_eq!(sizes, [1, 1, 1]);
+    }
+
+    #[test]
+    fn work_nobody_waits_for_any_more_is_not_taken_and_does_not_pile_up() {
+        let (queue, receivers) = queue(&[Write; 3]);
+        drop(receivers);
+        let (wanted, _keep) = job(Write);
+        queue.push(wanted);
+        assert_eq!(queue.lock().ordinary.len(), 1);
+
+        let (first, _keep_too) = job(Write);
+        queue.put_back(vec![first]);
+        let (left, receiver) = job(Write);
+        queue.push(left);
+        drop(receiver);
+        assert_eq!(queue.take().unwrap().len(), 2);
     }
 
     #[test]
     fn ordinary_work_stops_waiting_for_the_lock_when_urgent_work_arrives() {
+        let (ordinary, _keep) = job(Write);
+        let (urgent, _keep_too) = job(Renewal);
+        let waits = |job: &Job| Patience::of(std::slice::from_ref(job));
+        let (ordinary, hurried) = (waits(&ordinary), waits(&urgent));
         let queue = Queue::default();
-        assert!(queue.wait_a_little(order(false), 0));
-        let (job, _keep) = job(true);
-        queue.push(job);
-        assert!(!queue.wait_a_little(order(false), 0));
-        assert!(queue.wait_a_little(order(true), 0));
+        assert!(queue.wait_a_little(ordinary));
+        queue.push(urgent);
+        assert!(!queue.wait_a_little(ordinary));
+        assert!(queue.wait_a_little(hurried));
     }
 
     #[test]
-    fn nothing_waits_for_the_lock_past_its_time() {
+    fn nothing_waits_for_the_lock_past_its_time_or_for_nobody() {
         let queue = Queue::default();
-        let over = Order { until: Instant::now(), ..order(true) };
-        assert!(!queue.wait_a_little(over, 0));
+        assert!(!queue.wait_a_little(Patience { urgent: true, until: Instant::now() }));
+        queue.close();
+        let long = Instant::now() + Duration::from_secs(60);
+        assert!(!queue.wait_a_little(Patience { urgent: true, until: long }));
     }
 }

@@ -10,9 +10,9 @@ use rusqlite::{Connection, Params, Row, ToSql};
 
 use crate::error::Failure;
 
-/// Runs a statement that answers with at most one row, **to its end**: the commit of a statement
-/// with RETURNING comes after its row. The driver's `query_row` stops at the row and drops what the
-/// commit answers, so a claim that the full disk undid would be taken for granted.
+/// Runs a statement that answers with at most one row, to its end. With RETURNING the row comes
+/// before the statement is through, and the driver's `query_row`, which stops there, drops the error
+/// of what is left: outside a transaction that is the commit.
 pub(crate) fn answer<T>(
     connection: &Connection,
     sql: &str,

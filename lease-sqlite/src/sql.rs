@@ -2,27 +2,24 @@
 //!
 //! # Why each is atomic
 //!
-//! SQLite has one writer per file. A statement that writes takes the write lock before it reads its
-//! first row and keeps it until its commit is on disk, so what its `WHERE` saw still stands when it
-//! writes. Every write below is therefore **one statement in autocommit**, condition and change
-//! together. Where an answer needs more than one statement they run in one `BEGIN IMMEDIATE`
-//! transaction, which takes the lock before the first of them. A plain `BEGIN` reads first and takes
-//! the lock at its first write: when another writer came between, SQLite refuses that with
-//! `SQLITE_BUSY_SNAPSHOT` at once, whatever the busy timeout is.
+//! SQLite has one writer per file. Every write below runs between [`BEGIN`], which takes the write
+//! lock before anything is read, and [`COMMIT`], which gives it back when the change is on disk. So what
+//! a `WHERE`, or a read before it, has seen still stands when the statement writes. Several statements
+//! that happen to wait in line share one such transaction, as if they had followed on each other at
+//! once; nobody is answered before the commit, and if it fails none of them has happened.
 //!
-//! A read is one statement and sees one snapshot of the file.
+//! A plain `BEGIN` would read first and take the lock at its first write: when another writer came
+//! between, SQLite refuses that with `SQLITE_BUSY_SNAPSHOT` at once, whatever the busy timeout is.
+//!
+//! A read is one statement outside any transaction, and sees one snapshot of the file.
 //!
 //! # Why the clock is right
 //!
-//! [`NOW`] is read by the statement after it has the lock, however long it waited for it, and keeps
-//! one value for the whole statement. The process may be paused between that reading and the commit
-//! for any time: the lock is held meanwhile, so nobody else acts on the row, and the holder counts its
-//! deadline from before the statement was sent, so a late answer only makes it give up earlier.
-//!
-//! # One rule for whoever runs them
-//!
-//! With `RETURNING` the row comes *before* the commit, which happens when the statement is stepped
-//! once more and ends. An answer counts only after that step succeeded (`row::answer`).
+//! [`NOW`] is read by the statement itself, which begins when the lock has been had, however long it
+//! was waited for; it keeps one value for the whole statement. The process may be paused between that
+//! reading and the commit for any time: the lock is held meanwhile, so nobody else acts on the row,
+//! and the holder counts its deadline from before the statement was sent, so a late answer only makes
+//! it give up earlier.
 
 use crate::options::Table;
 
@@ -30,6 +27,16 @@ use crate::options::Table;
 /// milliseconds, `unixepoch('subsec')` (from 3.42) divides it by 1000.0, and rounding gives the same
 /// number back. There is no time zone in it. Before 3.42 it is NULL and every comparison with it false.
 const NOW: &str = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)";
+
+/// Opens the transaction of all writes, and waits for the lock.
+pub(crate) const BEGIN: &str = "BEGIN IMMEDIATE";
+
+/// Ends it. With a rollback journal it may be refused as busy, while others read; the transaction is
+/// open still and must be undone then.
+pub(crate) const COMMIT: &str = "COMMIT";
+
+/// Undoes it.
+pub(crate) const ROLLBACK: &str = "ROLLBACK";
 
 /// Said on every connection before its first statement; defaults differ between builds of SQLite.
 ///
@@ -77,8 +84,8 @@ fn take() -> String {
     )
 }
 
-/// `migrate`: the table in full. Safe beside other processes: inside `BEGIN IMMEDIATE`, together with
-/// the look at which columns are missing and the [`add_column`] for each.
+/// `migrate`: the table in full. Safe beside other processes: in one transaction with the look at
+/// which columns are missing and the [`add_column`] for each.
 pub(crate) fn create_table(table: &Table) -> String {
     include_str!("schema.sql").trim_end().replacen("leases", &table.to_string(), 1)
 }
@@ -109,8 +116,8 @@ pub(crate) fn held(table: &Table) -> String {
     format!("SELECT expires_at_ms > {NOW} FROM {table} WHERE name = :name")
 }
 
-/// `claim`: one statement for a new name and a known one. Of two at once the second waits for the
-/// lock and then finds the first one's row unexpired: no row comes back.
+/// `claim`: one statement for a new name and a known one. Of two at once the second has the lock
+/// after the first, and finds its row unexpired: no row comes back.
 pub(crate) fn claim(table: &Table) -> String {
     let take = take();
     format!(
@@ -123,8 +130,8 @@ pub(crate) fn claim(table: &Table) -> String {
     )
 }
 
-/// `renew`, and `renew_many` for each of its leases in one `BEGIN IMMEDIATE`: the engine runs inside
-/// the process, so a statement more costs microseconds, and the one commit is what a batch saves.
+/// `renew`, and `renew_many` for each of its leases: the engine runs inside the process, so a
+/// statement more costs microseconds, and the one commit is what a batch saves.
 pub(crate) fn renew(table: &Table) -> String {
     format!(
         "UPDATE {table} SET expires_at_ms = {NOW} + :ttl, renewed_at_ms = {NOW}
@@ -199,8 +206,8 @@ pub(crate) fn slot_state(table: &Table) -> String {
     )
 }
 
-/// `claim_slot`, second: inside the same `BEGIN IMMEDIATE` as [`slot_state`], so what that read still
-/// stands; only the clock may have gone on.
+/// `claim_slot`, second: in the same transaction as [`slot_state`], so what that read still stands;
+/// only the clock may have gone on.
 pub(crate) fn claim_slot(table: &Table) -> String {
     let take = take();
     format!(
@@ -222,8 +229,8 @@ pub(crate) fn finish_slot(table: &Table) -> String {
     )
 }
 
-/// `finish_slot`, second step: an atomic step of its own. Between the two another claim may come;
-/// its slot is a later one, so it does not match, and if it is this slot's rerun, the end counts for both.
+/// `finish_slot`, second step, for a lease that was lost: the claim that replaced it may have been
+/// for a later slot, which does not match, or for this slot's rerun, for which the end counts as well.
 pub(crate) fn record_end(table: &Table) -> String {
     format!(
         "UPDATE {table} SET unfinished_slot_ms = 0

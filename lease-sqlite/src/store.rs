@@ -12,7 +12,7 @@ use lease_core::store::{
     VerifyAnswer,
 };
 use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Term};
-use rusqlite::{Connection, Params, Row, TransactionBehavior, named_params};
+use rusqlite::{Connection, Params, Row, named_params};
 
 use crate::check::check;
 use crate::connection::{Place, Role};
@@ -20,7 +20,7 @@ use crate::error::Failure;
 use crate::limit::Limit;
 use crate::options::{SqliteOptions, Table};
 use crate::path::{absolute, shown};
-use crate::queue::Order;
+use crate::queue::Kind;
 use crate::row::{Cell, ClaimParams, answer, clock_and_lease, json_array, no_clock, ttl_ms};
 use crate::worker::Worker;
 use crate::{schema, slot, sql};
@@ -88,20 +88,19 @@ impl SqliteStore {
         let store = Self { shared: Arc::new(shared) };
         // The first to open makes the file; the other then finds it.
         let limit = store.limit(PATIENCE);
-        let order = Order { create, ..limit.order() };
-        limit.answer(store.shared.writer.ask(order, |_| Ok(()))).await.map_err(named)?;
-        limit.answer(store.shared.reader.ask(limit.order(), |_| Ok(()))).await.map_err(named)?;
+        let first = limit.order(if create { Kind::Make } else { Kind::Check });
+        limit.answer(store.shared.writer.ask(first, |_| Ok(()))).await.map_err(named)?;
+        limit.answer(store.shared.reader.ask(limit.order(Kind::Read), |_| Ok(()))).await.map_err(named)?;
         Ok(store)
     }
 
-    /// Asks the connection that writes.
-    async fn write<T, F>(&self, limit: Limit, urgency: Urgency, statement: F) -> Result<T, StoreError>
+    /// Asks the connection that writes, in a transaction.
+    async fn write<T, F>(&self, limit: Limit, kind: Kind, statement: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
     {
-        let order = Order { urgent: urgency == Urgency::BeforeClaims, ..limit.order() };
-        limit.answer(self.shared.writer.ask(order, statement)).await
+        limit.answer(self.shared.writer.ask(limit.order(kind), statement)).await
     }
 
     /// Asks the connection that reads, of the file that is now at the path.
@@ -110,8 +109,10 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
     {
-        let order = Order { follow: true, ..limit.order() };
-        limit.answer(self.shared.reader.ask(order, statement)).await.map_err(StoreError::without_effect)
+        limit
+            .answer(self.shared.reader.ask(limit.order(Kind::Read), statement))
+            .await
+            .map_err(StoreError::without_effect)
     }
 
     fn limit(&self, within: Duration) -> Limit {
@@ -132,15 +133,6 @@ impl fmt::Debug for SqliteStore {
     }
 }
 
-/// Which statements go before others in the writer's line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Urgency {
-    /// Renewals, and all that frees a name.
-    BeforeClaims,
-    /// Claims, and all else.
-    Ordinary,
-}
-
 #[async_trait]
 impl LeaseStore for SqliteStore {
     fn describe(&self) -> String {
@@ -157,13 +149,14 @@ impl LeaseStore for SqliteStore {
         let table = self.table().clone();
         let limit = self.limit(PATIENCE);
         // A file that was deleted since is made anew here and nowhere else.
-        let order = Order { create: true, follow: true, ..limit.order() };
+        let order = limit.order(Kind::Make);
         limit.answer(self.shared.writer.ask(order, move |db| schema::migrate(db, &table))).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {
         let table = self.table().clone();
-        self.write(self.limit(PATIENCE), Urgency::Ordinary, move |db| check(db, &table)).await
+        let limit = self.limit(PATIENCE);
+        limit.answer(self.shared.writer.ask(limit.order(Kind::Check), move |db| check(db, &table))).await
     }
 
     async fn claim(&self, claim: &Claim, within: Duration) -> Result<ClaimAnswer, StoreError> {
@@ -177,7 +170,7 @@ impl LeaseStore for SqliteStore {
             return Ok(ClaimAnswer::Held);
         }
         let sql = sql::claim(self.table());
-        let granted = self.write(limit, Urgency::Ordinary, move |db| {
+        let granted = self.write(limit, Kind::Write, move |db| {
             answer(db, &sql, &*claim.with(&[]), |row| term(row, &claim.name))
         });
         Ok(granted.await?.map_or(ClaimAnswer::Held, ClaimAnswer::Granted))
@@ -192,9 +185,8 @@ impl LeaseStore for SqliteStore {
     ) -> Result<RenewAnswer, StoreError> {
         let sql = sql::renew(self.table());
         let (holding, ttl) = (Holding { name: name.clone(), holder: *holder }, ttl_ms(ttl)?);
-        let renewed = self
-            .write(self.limit(within), Urgency::BeforeClaims, move |db| renew(db, &sql, &holding, ttl))
-            .await?;
+        let renewed =
+            self.write(self.limit(within), Kind::Renewal, move |db| renew(db, &sql, &holding, ttl)).await?;
         Ok(renewed.map_or(RenewAnswer::Lost, RenewAnswer::Renewed))
     }
 
@@ -209,12 +201,8 @@ impl LeaseStore for SqliteStore {
         }
         let sql = sql::renew(self.table());
         let (leases, ttl) = (leases.to_vec(), ttl_ms(ttl)?);
-        self.write(self.limit(within), Urgency::BeforeClaims, move |db| {
-            let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let renewed =
-                leases.iter().map(|lease| renew(&transaction, &sql, lease, ttl)).collect::<Result<_, _>>()?;
-            transaction.commit()?;
-            Ok(renewed)
+        self.write(self.limit(within), Kind::Renewal, move |db| {
+            leases.iter().map(|lease| renew(db, &sql, lease, ttl)).collect()
         })
         .await
     }
@@ -228,9 +216,7 @@ impl LeaseStore for SqliteStore {
         let sql = sql::verify(self.table());
         let (name, holder) = (name.clone(), holder.hex());
         let limit = self.limit(within);
-        // It concerns a lease that is held: a file that was replaced is told, not followed.
-        let order = Order { urgent: true, ..limit.order() };
-        let held = self.shared.reader.ask(order, move |db| {
+        let held = self.shared.reader.ask(limit.order(Kind::Verify), move |db| {
             let params = named_params! {":name": name.as_str(), ":holder": holder.as_str()};
             answer(db, &sql, params, |row| term(row, &name))
         });
@@ -249,7 +235,7 @@ impl LeaseStore for SqliteStore {
     ) -> Result<ReleaseAnswer, StoreError> {
         let sql = sql::release(self.table());
         let (name, holder) = (name.clone(), holder.hex());
-        let released = self.write(self.limit(within), Urgency::BeforeClaims, move |db| {
+        let released = self.write(self.limit(within), Kind::Renewal, move |db| {
             changed(db, &sql, named_params! {":name": name.as_str(), ":holder": holder.as_str()})
         });
         Ok(if released.await? { ReleaseAnswer::Released } else { ReleaseAnswer::Gone })
@@ -264,7 +250,7 @@ impl LeaseStore for SqliteStore {
         let sql = sql::claim_observed(self.table());
         let claim = ClaimParams::new(claim)?;
         let (holder, expiry) = (observed.holder.to_string(), observed.expires_at.as_millis());
-        let granted = self.write(self.limit(within), Urgency::Ordinary, move |db| {
+        let granted = self.write(self.limit(within), Kind::Write, move |db| {
             let params = claim.with(&[(":seen_holder", &holder), (":seen_expiry", &expiry)]);
             answer(db, &sql, &*params, |row| term(row, &claim.name))
         });
@@ -305,7 +291,7 @@ impl LeaseStore for SqliteStore {
     ) -> Result<ClearAnswer, StoreError> {
         let sql = sql::clear(self.table());
         let (name, holder, expiry) = (name.clone(), observed.holder.hex(), observed.expires_at.as_millis());
-        let cleared = self.write(self.limit(within), Urgency::BeforeClaims, move |db| {
+        let cleared = self.write(self.limit(within), Kind::Renewal, move |db| {
             let params = named_params! {
                 ":name": name.as_str(), ":seen_holder": holder.as_str(), ":seen_expiry": expiry,
             };
@@ -322,7 +308,7 @@ impl LeaseStore for SqliteStore {
     ) -> Result<ResignAnswer, StoreError> {
         let sql = sql::resign(self.table());
         let name = name.clone();
-        let asked = self.write(self.limit(within), Urgency::Ordinary, move |db| {
+        let asked = self.write(self.limit(within), Kind::Write, move |db| {
             changed(db, &sql, named_params! {":name": name.as_str(), ":term": term.get()})
         });
         Ok(if asked.await? { ResignAnswer::Asked } else { ResignAnswer::Moved })
@@ -341,16 +327,14 @@ impl LeaseStore for SqliteStore {
         if let Err(refusal) = self.read(limit.clone(), move |db| slot::judge(db, &look, &name, slot)).await? {
             return Ok(refusal);
         }
-        self.write(limit, Urgency::Ordinary, move |db| {
-            let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let superseded = match slot::judge(&transaction, &state, &claim.name, slot)? {
+        self.write(limit, Kind::Write, move |db| {
+            let superseded = match slot::judge(db, &state, &claim.name, slot)? {
                 Ok(superseded) => superseded,
                 Err(refusal) => return Ok(refusal),
             };
             let slot_ms = slot.as_millis();
             let params = claim.with(&[(":slot", &slot_ms)]);
-            let term = answer(&transaction, &grant, &*params, |row| term(row, &claim.name))?;
-            transaction.commit()?;
+            let term = answer(db, &grant, &*params, |row| term(row, &claim.name))?;
             Ok(term.map_or(SlotAnswer::Held, |term| SlotAnswer::Granted { term, superseded }))
         })
         .await
@@ -359,7 +343,7 @@ impl LeaseStore for SqliteStore {
     async fn finish_slot(&self, end: &SlotEnd, within: Duration) -> Result<FinishAnswer, StoreError> {
         let (finish, record) = (sql::finish_slot(self.table()), sql::record_end(self.table()));
         let SlotEnd { name, holder, slot, passed, lost } = end.clone();
-        self.write(self.limit(within), Urgency::BeforeClaims, move |db| {
+        self.write(self.limit(within), Kind::Renewal, move |db| {
             let (holder, passed) = (holder.hex(), passed.map_or(0, Slot::as_millis));
             let params =
                 named_params! {":name": name.as_str(), ":holder": holder.as_str(), ":passed": passed};
@@ -401,7 +385,7 @@ impl LeaseStore for SqliteStore {
         let sql = sql::claim_rerun(self.table());
         let claim = ClaimParams::new(claim)?;
         let (seen_term, slot) = (unfinished.term.get(), unfinished.slot.as_millis());
-        let granted = self.write(self.limit(within), Urgency::Ordinary, move |db| {
+        let granted = self.write(self.limit(within), Kind::Write, move |db| {
             let params = claim.with(&[(":term", &seen_term), (":slot", &slot)]);
             answer(db, &sql, &*params, |row| term(row, &claim.name))
         });

@@ -15,14 +15,15 @@ use std::thread;
 use std::time::Instant;
 
 use lease_core::ErrorKind;
-use lease_core::store::StoreError;
+use lease_core::store::{Effect, StoreError};
 use rusqlite::{Connection, ffi};
 use tokio::sync::oneshot;
 
 use crate::connection::{Open, Place, Role};
+use crate::courtesy::Courtesy;
 use crate::error::Failure;
-use crate::queue::{Asked, Job, Order, Queue, set_patience};
-use crate::schema;
+use crate::queue::{Asked, Job, Kind, Order, Patience, Queue, set_patience};
+use crate::{schema, sql};
 
 /// A handle to the thread; dropping it lets the thread end.
 pub(crate) struct Worker {
@@ -50,7 +51,7 @@ impl Worker {
     {
         let (sender, receiver) = oneshot::channel();
         let work = Asked { statement, answer: None, sender: Some(sender) };
-        self.queue.push(Job { order, work: Box::new(work), contention: None });
+        self.queue.push(Job::new(order, Box::new(work)));
         receiver
     }
 }
@@ -63,64 +64,123 @@ impl Drop for Worker {
 
 fn serve(queue: &Arc<Queue>, place: &Place) {
     let mut open = None;
-    while let Some(mut job) = queue.take() {
-        if !job.work.wanted() {
-            continue;
+    let mut courtesy = Courtesy::new(Instant::now());
+    while let Some(mut jobs) = queue.take() {
+        let now = Instant::now();
+        for late in jobs.extract_if(.., |job| now >= job.order.until) {
+            late.refuse();
         }
-        set_patience(queue, job.order);
-        match attempt(place, &mut open, &mut job) {
-            Err(error) if error.kind() == ErrorKind::Busy && Instant::now() < job.order.until => {
-                job.contention = Some(error);
-                queue.put_back(job);
+        let Some(first) = jobs.first() else { continue };
+        if first.order.kind.joins() {
+            thread::sleep(courtesy.pause(now));
+        }
+        let patience = Patience::of(&jobs);
+        set_patience(queue, patience);
+        match attempt(place, &mut open, &mut jobs) {
+            Ok(()) => {
+                for mut job in jobs {
+                    job.work.settle(Ok(()));
+                }
             }
-            result => job.work.settle(result),
+            Err(stop) if stop.error.kind() == ErrorKind::Busy => {
+                let error = Arc::new(stop.error);
+                for job in &mut jobs {
+                    job.contention = Some(Arc::clone(&error));
+                }
+                queue.wait_a_little(patience);
+                queue.put_back(jobs);
+                continue;
+            }
+            Err(stop) if stop.is_one_jobs && jobs.len() > 1 => {
+                for job in &mut jobs {
+                    job.alone = true;
+                }
+                queue.put_back(jobs);
+            }
+            Err(stop) => {
+                let error = Arc::new(stop.error);
+                for mut job in jobs {
+                    job.work.settle(Err(one_of(Arc::clone(&error))));
+                }
+            }
         }
+        courtesy.wrote(Instant::now());
     }
 }
 
-/// One attempt at a job, on the open connection or a new one. Leaves no transaction open.
-fn attempt(place: &Place, open: &mut Option<Open>, job: &mut Job) -> Result<(), StoreError> {
-    if Instant::now() >= job.order.until {
-        return Err(job.contention.take().unwrap_or_else(no_turn));
+/// What ended an attempt; all of it was undone, as far as the error's effect does not say otherwise.
+struct Stop {
+    error: StoreError,
+    /// A statement failed; its neighbours may be sound.
+    is_one_jobs: bool,
+}
+
+impl Stop {
+    fn all(error: StoreError) -> Self {
+        Self { error, is_one_jobs: false }
     }
+}
+
+/// One attempt at some jobs, on the open connection or a new one. Leaves no transaction open.
+fn attempt(place: &Place, open: &mut Option<Open>, jobs: &mut [Job]) -> Result<(), Stop> {
+    let kind = jobs[0].order.kind;
     if let Some(opened) = open
         && let Err(gone) = place.still_holds(opened)
     {
         *open = None;
-        if !job.order.follow {
-            return Err(gone.without_effect());
+        if !kind.follows() {
+            return Err(Stop::all(gone.without_effect()));
         }
     }
     let opened = match open {
         Some(opened) => opened,
-        None => open.insert(place.open(job.order.create).map_err(StoreError::without_effect)?),
+        None => {
+            open.insert(place.open(kind == Kind::Make).map_err(|error| Stop::all(error.without_effect()))?)
+        }
     };
-    let result = run(place, &mut opened.connection, job);
-    if let Err(error) = &result
-        && !leaves_the_connection_sound(error.kind())
+    let connection = &mut opened.connection;
+    let mut result =
+        if kind.joins() { together(place, connection, jobs) } else { bare(place, connection, &mut jobs[0]) };
+    if !connection.is_autocommit() {
+        // Were a transaction left open, it would lock everybody out, and the answer would be about
+        // something that was never committed.
+        let undone = connection.execute_batch(sql::ROLLBACK);
+        let left_open =
+            || StoreError::new(ErrorKind::Other, "a statement left its transaction open; it was undone");
+        result = result.and_then(|()| Err(Stop::all(left_open())));
+        if undone.is_err() {
+            *open = None;
+        }
+    }
+    if let Err(stop) = &result
+        && !leaves_the_connection_sound(stop.error.kind())
     {
         *open = None;
     }
     result
 }
 
-fn run(place: &Place, connection: &mut Connection, job: &mut Job) -> Result<(), StoreError> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| job.work.attempt(connection)));
-    let result = match outcome {
+/// Runs jobs in one transaction. Until its commit nothing has happened, whatever fails.
+fn together(place: &Place, connection: &mut Connection, jobs: &mut [Job]) -> Result<(), Stop> {
+    let undone = |error: StoreError| Stop::all(error.without_effect());
+    connection.execute_batch(sql::BEGIN).map_err(|error| undone(Failure::from(error).into()))?;
+    // The lock may have been waited for so long that some have left.
+    for job in jobs.iter_mut().filter(|job| job.work.wanted()) {
+        statement(place, connection, job)
+            .map_err(|error| Stop { error: error.without_effect(), is_one_jobs: true })?;
+    }
+    connection.execute_batch(sql::COMMIT).map_err(|error| Stop::all(Failure::from(error).into()))
+}
+
+fn bare(place: &Place, connection: &mut Connection, job: &mut Job) -> Result<(), Stop> {
+    statement(place, connection, job).map_err(Stop::all)
+}
+
+fn statement(place: &Place, connection: &mut Connection, job: &mut Job) -> Result<(), StoreError> {
+    match catch_unwind(AssertUnwindSafe(|| job.work.attempt(connection))) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(failure)) => Err(explain(place, connection, failure)),
         Err(panic) => Err(panicked(panic.as_ref())),
-    };
-    // A transaction is rolled back where it is dropped. Were one left open all the same, it would
-    // lock everybody out, and the answer would be about something that was never committed.
-    if connection.is_autocommit() {
-        result
-    } else {
-        let _ = connection.execute_batch("ROLLBACK");
-        result.and(Err(StoreError::new(
-            ErrorKind::Other,
-            "a statement left its transaction open; it was undone",
-        )))
     }
 }
 
@@ -144,9 +204,25 @@ fn leaves_the_connection_sound(kind: ErrorKind) -> bool {
     matches!(kind, Busy | Full | Invalid | ReadOnly | Schema | Timeout)
 }
 
-fn no_turn() -> StoreError {
-    StoreError::new(ErrorKind::Timeout, "earlier statements on this file took all the time there was")
-        .without_effect()
+impl Job {
+    /// Answers a job whose time is over.
+    fn refuse(mut self) {
+        let no_turn = || {
+            StoreError::new(ErrorKind::Timeout, "earlier statements on this file took all the time there was")
+                .without_effect()
+        };
+        let error = self.contention.take().map_or_else(no_turn, one_of);
+        self.work.settle(Err(error));
+    }
+}
+
+/// One caller's copy of an error that several are told.
+fn one_of(error: Arc<StoreError>) -> StoreError {
+    Arc::try_unwrap(error).unwrap_or_else(|error| {
+        let copy = StoreError::new(error.kind(), error.to_string());
+        let copy = if error.effect() == Effect::None { copy.without_effect() } else { copy };
+        copy.with_source(error)
+    })
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> StoreError {
@@ -173,7 +249,7 @@ mod tests {
     /// A writer of a file of its own. The folder goes last.
     struct Bench {
         worker: Worker,
-        _folder: tempfile::TempDir,
+        folder: tempfile::TempDir,
     }
 
     impl Bench {
@@ -181,7 +257,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("leases.db");
             let place = Place { path, table: Table::new("leases").unwrap(), role: Role::Write };
-            Self { worker: Worker::start(place).unwrap(), _folder: folder }
+            Self { worker: Worker::start(place).unwrap(), folder }
         }
 
         async fn ask<T, F>(&self, within: Duration, statement: F) -> Result<T, StoreError>
@@ -190,8 +266,7 @@ mod tests {
             F: FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
         {
             let limit = limit(within);
-            let order = Order { create: true, ..limit.order() };
-            limit.answer(self.worker.ask(order, statement)).await
+            limit.answer(self.worker.ask(limit.order(Kind::Make), statement)).await
         }
     }
 
@@ -236,11 +311,99 @@ mod tests {
         assert_eq!(bench.ask(LONG, tables).await.unwrap(), 0);
     }
 
+    /// Lets the thread wait inside a statement until all of these stand in line, then go on.
+    struct Line<'a> {
+        bench: &'a Bench,
+        resume: mpsc::Sender<()>,
+        first: oneshot::Receiver<Result<(), StoreError>>,
+    }
+
+    impl<'a> Line<'a> {
+        fn new(bench: &'a Bench) -> Self {
+            let (resume, paused) = mpsc::channel::<()>();
+            let first = bench.worker.ask(limit(LONG).order(Kind::Make), move |db| {
+                let _ = paused.recv();
+                Ok(db.execute_batch("CREATE TABLE written (n)")?)
+            });
+            Self { bench, resume, first }
+        }
+
+        fn write<F>(&self, statement: F) -> oneshot::Receiver<Result<(), StoreError>>
+        where
+            F: FnMut(&mut Connection) -> Result<(), Failure> + Send + 'static,
+        {
+            self.bench.worker.ask(limit(LONG).order(Kind::Write), statement)
+        }
+
+        async fn go(self) {
+            self.resume.send(()).unwrap();
+            self.first.await.unwrap().unwrap();
+        }
+    }
+
+    fn insert(connection: &mut Connection) -> Result<(), Failure> {
+        connection.execute("INSERT INTO written VALUES (1)", [])?;
+        Ok(())
+    }
+
+    fn rows(connection: &mut Connection) -> Result<i64, Failure> {
+        Ok(connection.query_row("SELECT count(*) FROM written", [], |row| row.get(0))?)
+    }
+
+    #[tokio::test]
+    async fn writes_that_wait_in_line_share_a_commit_and_none_is_answered_before_it() {
+        let bench = Bench::new();
+        let line = Line::new(&bench);
+        let mut early = line.write(insert);
+        let (began, has_begun) = mpsc::channel();
+        let (resume, paused) = mpsc::channel::<()>();
+        let late = line.write(move |_| {
+            began.send(()).unwrap();
+            let _ = paused.recv();
+            Ok(())
+        });
+        line.go().await;
+        has_begun.recv().unwrap();
+        let mut other = Connection::open(bench.folder.path().join("leases.db")).unwrap();
+        assert_eq!(rows(&mut other).map_err(StoreError::from).unwrap(), 0);
+        assert!(early.try_recv().is_err());
+        resume.send(()).unwrap();
+        late.await.unwrap().unwrap();
+        early.await.unwrap().unwrap();
+        assert_eq!(rows(&mut other).map_err(StoreError::from).unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_statement_that_fails_or_panics_does_not_spoil_its_neighbours() {
+        let bench = Bench::new();
+        let line = Line::new(&bench);
+        let before = line.write(insert);
+        let fails = line.write(|db| {
+            insert(db)?;
+            Err(StoreError::new(ErrorKind::Damaged, "as if").into())
+        });
+        let between = line.write(insert);
+        let panics = line.write(|db| {
+            insert(db)?;
+            panic!("on purpose")
+        });
+        let after = line.write(insert);
+        line.go().await;
+        for sound in [before, between, after] {
+            sound.await.unwrap().unwrap();
+        }
+        for (failed, kind) in [(fails, ErrorKind::Damaged), (panics, ErrorKind::Other)] {
+            let error = failed.await.unwrap().unwrap_err();
+            assert_eq!((error.kind(), error.effect()), (kind, Effect::None));
+        }
+        assert_eq!(bench.ask(LONG, rows).await.unwrap(), 3);
+    }
+
     #[tokio::test]
     async fn a_statement_that_hangs_is_given_up_and_what_waits_behind_it_is_not_begun_late() {
         let bench = Bench::new();
         let (resume, paused) = mpsc::channel::<()>();
-        let order = Order { create: true, ..limit(LONG).order() };
+        let order = limit(LONG).order(Kind::Make);
         let hung = bench.worker.ask(order, move |_| {
             let _ = paused.recv();
             Ok(())
@@ -249,7 +412,7 @@ mod tests {
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, Effect::Unknown));
 
         // Kept by hand, as by a caller whose own time is not over yet.
-        let late = limit(Duration::from_millis(50)).order();
+        let late = limit(Duration::from_millis(50)).order(Kind::Make);
         let begun_late = bench.worker.ask(late, |_| Ok("begun"));
         while Instant::now() < late.until {
             tokio::task::yield_now().await;
@@ -264,7 +427,7 @@ mod tests {
     async fn a_statement_dropped_before_its_turn_is_not_run() {
         let bench = Bench::new();
         let (resume, paused) = mpsc::channel::<()>();
-        let order = Order { create: true, ..limit(LONG).order() };
+        let order = limit(LONG).order(Kind::Make);
         let running = bench.worker.ask(order, move |_| {
             let _ = paused.recv();
             Ok(())

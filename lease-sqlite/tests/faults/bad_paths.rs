@@ -163,8 +163,10 @@ mod permissions {
             set_mode(sandbox.folder(), 0o755);
 
             let sandbox = Sandbox::new(Journal::Wal).await;
-            // While somebody has the file open, nothing needs to be made beside it.
+            // As long as the log is there, nothing needs to be made beside the file. The last to
+            // close it removes the log, two that close it at once do not.
             all_closed(&sandbox).await;
+            sandbox.other().query_row("SELECT count(*) FROM other", [], |_| Ok(())).unwrap();
             set_mode(sandbox.folder(), 0o555);
             refused(sandbox.path(), ErrorKind::ReadOnly).await;
             set_mode(sandbox.folder(), 0o755);
