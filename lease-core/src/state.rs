@@ -243,12 +243,13 @@ impl LeaseState {
         }
     }
 
-    /// Marks the lease as given up, unless work may run under it. Answers whether it is lost now.
+    /// Marks the lease as given up, unless work may run under it, or a supervisor will end it. Answers
+    /// whether it is lost now.
     pub(crate) fn lose_if_idle(self: &Arc<Self>) -> bool {
         let at = self.now().min(self.deadline());
         // Work that begins meanwhile sees the mark, or has its tenure by now and is seen.
         let work = lock(&self.work);
-        if self.work_may_run() {
+        if work.supervised || self.work_may_run() {
             return false;
         }
         let first = self.mark_lost(&LossReason::Released);

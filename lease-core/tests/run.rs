@@ -149,8 +149,8 @@ async fn a_loss_noticed_late_leaves_async_work_the_time_to_end_by_its_abort() {
     let lease = world.claim("nightly").await;
     let running = tokio::spawn(lease.run(|_| std::future::pending::<Result<(), OwnError>>()));
     world.play(SECOND).await;
-    // The machine was suspended: everything is over at once when it goes on.
-    world.clock.advance(SECOND * 60);
+    // The machine was suspended: the grace is over when the loss is noticed.
+    world.clock.jump(SECOND * 60);
     world.play(MS * 449).await;
     assert!(matches!(running.await.unwrap(), Err(RunError::Lost { output: None, .. })));
     world.play(SECOND * 60).await;
@@ -164,7 +164,7 @@ async fn a_loss_noticed_late_trips_the_failing_hook_a_tenth_of_the_grace_later()
     let kept = lease.tenure();
     let running = tokio::spawn(lease.run(|_| std::future::pending::<Result<(), OwnError>>()));
     world.play(SECOND).await;
-    world.clock.advance(SECOND * 60);
+    world.clock.jump(SECOND * 60);
     world.play(MS * 449).await;
     assert!(world.stuck.lock().unwrap().is_empty());
     world.play(MS).await;

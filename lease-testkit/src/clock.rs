@@ -82,6 +82,14 @@ impl ManualClock {
         }
     }
 
+    /// Moves the clock forward by `duration` at once, as when the machine was suspended: nothing rings
+    /// meanwhile. Alarms that are due then ring late, with the next `advance` or `play`.
+    pub fn jump(&self, duration: Duration) {
+        let mut times = self.lock();
+        times.now = times.now + duration;
+        times.end = times.end.max(times.now);
+    }
+
     /// Adds to the end of all calls; the answer is this call's own end.
     fn add(&self, duration: Duration) -> Moment {
         let mut times = self.lock();
@@ -199,6 +207,17 @@ mod tests {
         assert_eq!(bells.rung(), []);
         bells.clock.advance(Duration::ZERO);
         assert_eq!(bells.rung(), [("past", SECOND * 2)]);
+    }
+
+    #[test]
+    fn after_a_jump_due_alarms_ring_late_and_the_others_at_their_time() {
+        let bells = Bells::new();
+        let _late = bells.set("late", SECOND);
+        let _timely = bells.set("timely", SECOND * 6);
+        bells.clock.jump(SECOND * 5);
+        assert_eq!(bells.rung(), []);
+        bells.clock.advance(SECOND * 2);
+        assert_eq!(bells.rung(), [("late", SECOND * 5), ("timely", SECOND * 6)]);
     }
 
     #[test]
