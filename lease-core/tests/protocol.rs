@@ -303,6 +303,15 @@ async fn a_batch_that_gives_up_by_itself_costs_no_lease() {
 }
 
 #[tokio::test]
+async fn after_a_batch_that_may_have_failed_for_one_rows_sake_each_asks_alone() {
+    let world = World::new();
+    let _leases = (world.claim("a").await, world.claim("b").await);
+    world.store.always(Op::RenewMany, Fault::FailBefore(ErrorKind::Damaged));
+    world.play(SECOND * 4).await;
+    assert_eq!((world.store.calls(Op::RenewMany), world.store.calls(Op::Renew)), (1, 2));
+}
+
+#[tokio::test]
 async fn no_statement_moves_the_expiry_of_a_lease_after_its_deadline() {
     let world = World::new();
     let _leases = (world.claim("a").await, world.claim("b").await);

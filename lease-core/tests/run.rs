@@ -105,6 +105,46 @@ async fn work_that_ends_in_its_grace_does_not_trip_the_failing_hook() {
 }
 
 #[tokio::test]
+async fn the_failing_hook_is_for_work_that_runs_and_not_for_a_release_that_hangs() {
+    let world = World::new();
+    let lease = world.claim("nightly").await;
+    world.store.always(Op::Renew, Fault::HangBefore);
+    world.store.always(Op::Release, Fault::HangBefore);
+    drop(tokio::spawn(lease.run(|tenure| async move {
+        tenure.lost().await;
+        Ok::<_, OwnError>(())
+    })));
+    world.play(SECOND * 60).await;
+    assert!(world.store.calls(Op::Release) > 0);
+    // The hook has a thread of its own: what it was told is known when a later one has been told.
+    let second = world.leases.claim("second").await.unwrap();
+    let lease = granted(second);
+    let kept = lease.tenure();
+    drop(tokio::spawn(lease.run(|_| std::future::pending::<Result<(), OwnError>>())));
+    world.play(SECOND * 60).await;
+    assert_eq!(world.wait_for_stuck().name, name("second"));
+    drop(kept);
+}
+
+#[tokio::test]
+async fn the_failing_hook_is_not_for_leases_held_by_hand() {
+    let world = World::new();
+    let by_hand = world.claim("by hand").await;
+    let tenure = by_hand.tenure();
+    let lease = world.claim("run").await;
+    let also_kept = lease.tenure();
+    world.store.always(Op::RenewMany, Fault::HangBefore);
+    world.store.always(Op::Renew, Fault::HangBefore);
+    world.play(SECOND).await;
+    drop(tokio::spawn(lease.run(|_| std::future::pending::<Result<(), OwnError>>())));
+    world.play(SECOND * 60).await;
+    assert_eq!(world.wait_for_stuck().name, name("run"));
+    assert!(!tenure.check());
+    assert!(world.stuck.lock().unwrap().iter().all(|stuck| stuck.name == name("run")));
+    drop((also_kept, by_hand));
+}
+
+#[tokio::test]
 async fn async_work_that_ignores_the_loss_is_aborted_before_the_grace_ends() {
     let world = World::new();
     let lease = world.claim("nightly").await;
