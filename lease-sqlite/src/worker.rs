@@ -124,13 +124,10 @@ impl Stop {
 /// One attempt at some jobs, on the open connection or a new one. Leaves no transaction open.
 fn attempt(place: &Place, open: &mut Option<Open>, jobs: &mut [Job]) -> Result<(), Stop> {
     let kind = jobs[0].order.kind;
-    if let Some(opened) = open
-        && let Err(gone) = place.still_holds(opened)
+    if let Err(error) = compare(place, open)
+        && !(kind.follows() && error.kind() == ErrorKind::Replaced)
     {
-        *open = None;
-        if !kind.follows() {
-            return Err(Stop::all(gone.without_effect()));
-        }
+        return Err(Stop::all(error.without_effect()));
     }
     let opened = match open {
         Some(opened) => opened,
@@ -152,12 +149,27 @@ fn attempt(place: &Place, open: &mut Option<Open>, jobs: &mut [Job]) -> Result<(
             *open = None;
         }
     }
-    if let Err(stop) = &result
-        && !leaves_the_connection_sound(stop.error.kind())
-    {
+    match result {
+        // The lock may have been waited for so long that the file has been replaced meanwhile, and what
+        // was committed then is in the old one.
+        Ok(()) if !kind.follows() => compare(place, open).map_err(Stop::all),
+        Err(stop) if !leaves_the_connection_sound(stop.error.kind()) => {
+            *open = None;
+            Err(stop)
+        }
+        result => result,
+    }
+}
+
+/// Compares the file at the path with the one that is open, and lets go of one that was replaced. When
+/// nobody can tell, the connection is kept, for only with it can it be told later.
+fn compare(place: &Place, open: &mut Option<Open>) -> Result<(), StoreError> {
+    let Some(opened) = open else { return Ok(()) };
+    let same = place.still_holds(opened);
+    if same.as_ref().is_err_and(|error| error.kind() == ErrorKind::Replaced) {
         *open = None;
     }
-    result
+    same
 }
 
 /// Runs jobs in one transaction. Until its commit nothing has happened, whatever fails.
@@ -397,6 +409,22 @@ mod tests {
             assert_eq!((error.kind(), error.effect()), (kind, Effect::None));
         }
         assert_eq!(bench.ask(LONG, rows).await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn what_is_committed_in_a_file_that_was_replaced_meanwhile_is_not_answered_as_done() {
+        let bench = Bench::new();
+        bench.ask(LONG, |db| Ok(db.execute_batch("CREATE TABLE written (n)")?)).await.unwrap();
+        let path = bench.folder.path().join("leases.db");
+        let limit = limit(LONG);
+        let written = bench.worker.ask(limit.order(Kind::Write), move |db| {
+            insert(db)?;
+            std::fs::rename(&path, path.with_extension("moved")).unwrap();
+            Ok(())
+        });
+        let error = written.await.unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Replaced, Effect::Unknown));
+        assert_eq!(bench.ask(LONG, tables).await.unwrap(), 0, "of the new file");
     }
 
     #[tokio::test]
