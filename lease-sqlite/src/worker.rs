@@ -412,6 +412,45 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn whoever_leaves_while_neighbours_are_written_is_passed_over_and_they_are_answered() {
+        let bench = Bench::new();
+        let line = Line::new(&bench);
+        let (hand_over, leaves) = mpsc::channel::<oneshot::Receiver<_>>();
+        let before = line.write(move |db| {
+            drop(leaves.recv());
+            insert(db)
+        });
+        hand_over.send(line.write(insert)).unwrap();
+        let after = line.write(insert);
+        line.go().await;
+        before.await.unwrap().unwrap();
+        after.await.unwrap().unwrap();
+        assert_eq!(bench.ask(LONG, rows).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_fails_is_told_to_all_who_shared_it() {
+        let bench = Bench::new();
+        // Foreign keys that are looked at by the commit.
+        let made = bench.ask(LONG, |db| {
+            Ok(db.execute_batch(
+                "PRAGMA foreign_keys = ON; CREATE TABLE parent (id INTEGER PRIMARY KEY);
+                 CREATE TABLE child (id REFERENCES parent DEFERRABLE INITIALLY DEFERRED)",
+            )?)
+        });
+        made.await.unwrap();
+        let line = Line::new(&bench);
+        let sound = line.write(insert);
+        let orphan = line.write(|db| Ok(db.execute_batch("INSERT INTO child VALUES (1)")?));
+        line.go().await;
+        for shared in [sound, orphan] {
+            let error = shared.await.unwrap().unwrap_err();
+            assert_eq!((error.kind(), error.effect()), (ErrorKind::Other, Effect::None));
+        }
+        assert_eq!(bench.ask(LONG, rows).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
     async fn what_is_committed_in_a_file_that_was_replaced_meanwhile_is_not_answered_as_done() {
         let bench = Bench::new();
         bench.ask(LONG, |db| Ok(db.execute_batch("CREATE TABLE written (n)")?)).await.unwrap();

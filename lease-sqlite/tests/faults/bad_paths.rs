@@ -199,6 +199,31 @@ mod permissions {
     }
 }
 
+/// As containers are given single files. The test runs once more where such a mount can be made.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_mounted_by_itself_is_refused() {
+    const MOUNTED: &str = "LEASE_SQLITE_TEST_MOUNTED";
+    if let Some(mounted) = std::env::var_os(MOUNTED) {
+        let error = refused(Path::new(&mounted), ErrorKind::Unsupported).await;
+        assert!(error.to_string().contains("mount the folder"), "{error}");
+        return;
+    }
+    let sandbox = Sandbox::new(crate::support::Journal::Wal).await;
+    let mounted = sandbox.folder().join("mounted.db");
+    fs::write(&mounted, "").unwrap();
+    let mount = r#"mount --bind "$1" "$2" && exec "$3" --exact "$4""#;
+    let output = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"])
+        .args([&sandbox.path(), &mounted, &std::env::current_exe().unwrap()])
+        .arg("bad_paths::a_file_mounted_by_itself_is_refused")
+        .env(MOUNTED, &mounted)
+        .output()
+        .expect("needs `unshare` (util-linux) to mount a file");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{output:?}");
+}
+
 #[tokio::test]
 async fn a_table_whose_names_are_not_told_apart_byte_by_byte_is_refused() {
     let sandbox = Sandbox::empty();
