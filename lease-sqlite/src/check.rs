@@ -11,8 +11,8 @@ use crate::options::Table;
 use crate::row::{ClaimParams, answer};
 use crate::{connection, schema, sql};
 
-/// What opening the file did not show already. Changes nothing.
-pub(crate) fn check(connection: &mut Connection, table: &Table) -> Result<(), Failure> {
+/// What opening the file did not show already, and reading shows. May take a while on a large table.
+pub(crate) fn look(connection: &Connection, table: &Table) -> Result<(), Failure> {
     connection::is_fit(connection)?;
     if let Some(problem) = schema::inspect(connection, table)?.problem(table) {
         return Err(problem.without_effect().into());
@@ -26,8 +26,13 @@ pub(crate) fn check(connection: &mut Connection, table: &Table) -> Result<(), Fa
         );
         return Err(StoreError::new(ErrorKind::Damaged, message).without_effect().into());
     }
-    // A claim that is taken back shows all at once: the write lock can be had, a journal can be made
-    // beside the file, and the table takes the row.
+    Ok(())
+}
+
+/// A claim that is taken back: the write lock can be had, a journal can be made beside the file, and the
+/// table takes the row.
+pub(crate) fn try_to_write(connection: &mut Connection, table: &Table) -> Result<(), Failure> {
+    connection::is_fit(connection)?;
     let trial = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     answer(&trial, &sql::claim(table), &*trial_claim()?.with(&[]), |_| Ok(()))?;
     trial.rollback()?;

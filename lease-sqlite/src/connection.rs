@@ -12,6 +12,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 
 use crate::error::Failure;
 use crate::options::Table;
+use crate::path::shown;
 use crate::{file_system, queue, sql};
 
 /// A file, and what one thread's connection to it is for.
@@ -29,10 +30,13 @@ pub(crate) enum Role {
     Read,
 }
 
-/// An open connection, and which file it has.
+/// An open connection, and which files it has.
 pub(crate) struct Open {
     pub(crate) connection: Connection,
     identity: Identity,
+    /// In WAL mode. SQLite finds the log by the name of the file, not through the file: with another
+    /// log beside it the same file has other rows.
+    log: Option<(PathBuf, Identity)>,
 }
 
 /// How often a file may be swapped while it is being opened.
@@ -54,46 +58,81 @@ impl Place {
             if let Some(identity) = before
                 && self.look()? == Some(identity)
             {
-                return Ok(Open { connection, identity });
+                let log = self.log(&connection)?;
+                return Ok(Open { connection, identity, log });
             }
         }
         let message = "the file was replaced again and again while it was being opened";
         Err(StoreError::new(ErrorKind::Replaced, message))
     }
 
-    /// Says whether the path still leads to the file that was opened.
+    /// Says whether the path still leads to the file that was opened, and its log: if not, the error is
+    /// [`Replaced`](ErrorKind::Replaced). Any other error leaves that open.
     ///
     /// SQLite would go on with a file that was renamed or deleted, and the lease in it would stand
     /// beside a lease in the file now at the path. Only asks about the file: opening it and closing
     /// it again would drop the locks of the whole process on it (POSIX).
     pub(crate) fn still_holds(&self, open: &Open) -> Result<(), StoreError> {
-        let what = match fs::metadata(&self.path) {
-            Ok(metadata) if Identity::of(&metadata) == open.identity => return Ok(()),
-            Ok(_) => "another file is in its place",
-            Err(error) if error.kind() == io::ErrorKind::NotFound => "nothing is in its place",
-            Err(error) => return Err(self.out_of_reach(error)),
-        };
-        let message = format!("the file was renamed, replaced or deleted since it was opened; {what}");
-        Err(StoreError::new(ErrorKind::Replaced, message))
+        match self.metadata(&self.path)? {
+            None => return Err(replaced("nothing is in its place")),
+            Some(metadata) if Identity::of(&metadata) != open.identity => {
+                return Err(replaced("another file is in its place"));
+            }
+            Some(metadata) => has_one_name(&metadata)?,
+        }
+        let Some((path, identity)) = &open.log else { return Ok(()) };
+        match self.metadata(path)? {
+            None => Err(replaced(LOG_IS_GONE)),
+            Some(metadata) if Identity::of(&metadata) != *identity => {
+                Err(replaced("another -wal file is beside it"))
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     /// Which file is at the path; refuses what cannot be a database.
     fn look(&self) -> Result<Option<Identity>, StoreError> {
-        match fs::metadata(&self.path) {
-            Ok(metadata) if metadata.is_dir() => {
-                Err(StoreError::new(ErrorKind::Invalid, "it is a folder; give the path of a file in it"))
-            }
-            Ok(metadata) if !metadata.is_file() => {
-                Err(StoreError::new(ErrorKind::Invalid, "it is not a regular file"))
-            }
-            Ok(metadata) => Ok(Some(Identity::of(&metadata))),
+        let Some(metadata) = self.metadata(&self.path)? else { return Ok(None) };
+        if metadata.is_dir() {
+            let message = "it is a folder; give the path of a file in it";
+            return Err(StoreError::new(ErrorKind::Invalid, message));
+        }
+        if !metadata.is_file() {
+            return Err(StoreError::new(ErrorKind::Invalid, "it is not a regular file"));
+        }
+        has_one_name(&metadata)?;
+        file_system::refuse_mounted(&self.path)?;
+        Ok(Some(Identity::of(&metadata)))
+    }
+
+    /// The log of a connection in WAL mode. It stays while the connection is open, for only the last to
+    /// close the file removes it.
+    fn log(&self, connection: &Connection) -> Result<Option<(PathBuf, Identity)>, StoreError> {
+        // The first read opens the log, and makes it if it is missing.
+        ask::<i64>(connection, sql::PAGE_COUNT).map_err(Failure::from)?;
+        if ask::<String>(connection, sql::JOURNAL_MODE).map_err(Failure::from)? != "wal" {
+            return Ok(None);
+        }
+        // Beside the file itself, where links lead to it.
+        let mut path =
+            fs::canonicalize(&self.path).map_err(|error| self.out_of_reach(error))?.into_os_string();
+        path.push("-wal");
+        let path = PathBuf::from(path);
+        let metadata = self.metadata(&path)?.ok_or_else(|| replaced(LOG_IS_GONE))?;
+        Ok(Some((path, Identity::of(&metadata))))
+    }
+
+    /// `None`: nothing is there.
+    fn metadata(&self, path: &Path) -> Result<Option<Metadata>, StoreError> {
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(Some(metadata)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.out_of_reach(error)),
         }
     }
 
     fn out_of_reach(&self, error: io::Error) -> StoreError {
-        let folder = self.folder().display();
+        let folder = shown(self.folder());
         let (kind, message) = match error.kind() {
             io::ErrorKind::PermissionDenied => {
                 (ErrorKind::Denied, format!("folder {folder} may not be searched by this user"))
@@ -107,7 +146,7 @@ impl Place {
     fn may_be_made(&self, create: bool) -> Result<(), StoreError> {
         let folder = self.folder();
         let message = if !folder.is_dir() {
-            format!("folder {} does not exist; make it first", folder.display())
+            format!("folder {} does not exist; make it first", shown(folder))
         } else if !create {
             "the file does not exist".to_owned()
         } else {
@@ -175,6 +214,33 @@ impl Place {
         }
         Ok(!has_bytes)
     }
+}
+
+const LOG_IS_GONE: &str = "its -wal file is gone";
+
+fn replaced(what: &str) -> StoreError {
+    let message = format!("the file was renamed, replaced or deleted since it was opened; {what}");
+    StoreError::new(ErrorKind::Replaced, message)
+}
+
+/// Refuses a file that somebody may know by another name, and so with another journal or log.
+fn has_one_name(metadata: &Metadata) -> Result<(), StoreError> {
+    if names(metadata) <= 1 {
+        return Ok(());
+    }
+    let message = "the file has a second name (a hard link), and SQLite keeps its journal by name; \
+                   use one name, or copy the file";
+    Err(StoreError::new(ErrorKind::Unsupported, message))
+}
+
+#[cfg(unix)]
+fn names(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(metadata)
+}
+
+#[cfg(not(unix))]
+fn names(_: &Metadata) -> u64 {
+    1
 }
 
 /// Refuses a connection whose commits would not be durable, or a file whose names would sort otherwise.

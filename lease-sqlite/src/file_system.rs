@@ -1,5 +1,8 @@
-//! Network file systems: their locks and shared memory do not reach other machines reliably, so two
-//! holders could stand on one file (<https://www.sqlite.org/howtocorrupt.html>, section 2).
+//! Where a file may not be, for two holders could stand on it.
+//!
+//! Network file systems: their locks and shared memory do not reach other machines reliably
+//! (<https://www.sqlite.org/howtocorrupt.html>, section 2). A file mounted by itself: it has another
+//! name elsewhere, and SQLite keeps its journal and log beside the name.
 
 use std::path::Path;
 
@@ -23,6 +26,31 @@ pub(crate) fn refuse_network(path: &Path) -> Result<(), StoreError> {
     let message =
         format!("it is on a network file system ({name}), whose locks cannot be trusted; use a local disk");
     Err(StoreError::new(lease_core::ErrorKind::Unsupported, message))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn refuse_mounted(_: &Path) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Refuses a file that is a mount of its own, as containers are given single files.
+#[cfg(target_os = "linux")]
+pub(crate) fn refuse_mounted(path: &Path) -> Result<(), StoreError> {
+    if !is_mount(path) {
+        return Ok(());
+    }
+    let message = "the file is mounted by itself, and SQLite keeps its journal in the folder beside it; \
+                   mount the folder, not the file";
+    Err(StoreError::new(lease_core::ErrorKind::Unsupported, message))
+}
+
+/// `false` too where the kernel (before 5.8) does not tell.
+#[cfg(target_os = "linux")]
+fn is_mount(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+
+    statx(CWD, path, AtFlags::empty(), StatxFlags::empty())
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 /// By the numbers of `statfs(2)`. FUSE (sshfs as much as a local disk), 9p and overlays are not told apart.
@@ -78,6 +106,17 @@ mod tests {
         ] {
             assert_eq!(network_name(local), None, "{local:x}");
         }
+    }
+
+    #[test]
+    fn what_is_mounted_by_itself_is_known_where_the_kernel_tells() {
+        use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+
+        let found = statx(CWD, "/proc", AtFlags::empty(), StatxFlags::empty());
+        let tells = found.is_ok_and(|found| found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT));
+        assert_eq!(refuse_mounted(Path::new("/proc")).is_err(), tells);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(refuse_mounted(file.path()).is_ok());
     }
 
     #[test]

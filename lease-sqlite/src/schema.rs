@@ -17,6 +17,8 @@ pub(crate) struct Shape {
     kind: Option<String>,
     is_strict: bool,
     columns: Vec<Column>,
+    /// Of the primary key, if it is not `BINARY`.
+    collation: Option<String>,
 }
 
 struct Column {
@@ -42,8 +44,12 @@ pub(crate) fn inspect(connection: &Connection, table: &Table) -> Result<Shape, F
             })
         })?
         .collect::<Result<_, _>>()?;
+    let collation = connection
+        .prepare(sql::KEY_COLLATION)?
+        .query_row(named_params! {":table": table.as_str()}, |row| row.get(0))
+        .optional()?;
     let is_strict = kind.as_ref().is_some_and(|(_, strict)| *strict);
-    Ok(Shape { kind: kind.map(|(kind, _)| kind), is_strict, columns })
+    Ok(Shape { kind: kind.map(|(kind, _)| kind), is_strict, columns, collation })
 }
 
 impl Shape {
@@ -72,6 +78,8 @@ impl Shape {
         } else if let Some(column) = self.columns.iter().find(|column| column.is_key && column.name != "name")
         {
             format!("column {} is in its primary key", column.name)
+        } else if let Some(collation) = &self.collation {
+            format!("name is compared by {collation}, not byte by byte")
         } else {
             definitions().find_map(|definition| self.mismatch(definition))?
         };
@@ -172,6 +180,7 @@ mod tests {
             (SCHEMA.replace("STRICT, ", ""), "not STRICT"),
             (SCHEMA.replace("term INTEGER", "term TEXT"), "term is TEXT"),
             (SCHEMA.replace("holder TEXT NOT NULL", "holder TEXT"), "holder can be NULL"),
+            (SCHEMA.replace("PRIMARY KEY", "COLLATE NOCASE PRIMARY KEY"), "name is compared by NOCASE"),
             (
                 "CREATE TABLE leases (id INTEGER PRIMARY KEY, tenant TEXT) STRICT".to_owned(),
                 "id is in its primary key",

@@ -16,7 +16,8 @@
 //! # Why the clock is right
 //!
 //! [`NOW`] is read by the statement itself, which begins when the lock has been had, however long it
-//! was waited for; it keeps one value for the whole statement. The process may be paused between that
+//! was waited for. It keeps one value for one step of a statement: all that a write changes is changed
+//! in its first step, and each row of a `SELECT` has the time at which that row was read. The process may be paused between that
 //! reading and the commit for any time: the lock is held meanwhile, so nobody else acts on the row,
 //! and the holder counts its deadline from before the statement was sent, so a late answer only makes
 //! it give up earlier.
@@ -102,6 +103,11 @@ pub(crate) const TABLE_KIND: &str =
 /// `migrate` and `check`: the columns there are.
 pub(crate) const TABLE_COLUMNS: &str =
     "SELECT name, type, \"notnull\", pk FROM pragma_table_xinfo(:table) ORDER BY cid";
+
+/// `migrate` and `check`: how the columns of the primary key are compared, if not byte by byte.
+pub(crate) const KEY_COLLATION: &str =
+    "SELECT columns.coll FROM pragma_index_list(:table) AS keys, pragma_index_xinfo(keys.name) AS columns
+     WHERE keys.origin = 'pk' AND columns.key AND columns.coll <> 'BINARY' COLLATE NOCASE";
 
 /// `check`: damage inside the table: broken pages, and rows that its own constraints forbid. Reads
 /// this table only, however large the rest of the file is.
@@ -292,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_the_one_that_sqlite_shows_and_stands_still_within_a_statement() {
+    fn the_clock_is_the_one_that_sqlite_shows_and_stands_still_within_a_row() {
         let connection = Connection::open_in_memory().unwrap();
         let shown = "strftime('%s', 'now') * 1000 + substr(strftime('%f', 'now'), 4)";
         let mut both = connection.prepare(&format!("SELECT {NOW}, {shown}, {NOW}")).unwrap();

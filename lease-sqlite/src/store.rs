@@ -14,7 +14,6 @@ use lease_core::store::{
 use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Term};
 use rusqlite::{Connection, Params, Row, named_params};
 
-use crate::check::check;
 use crate::connection::{Place, Role};
 use crate::error::Failure;
 use crate::limit::Limit;
@@ -23,9 +22,10 @@ use crate::path::{absolute, shown};
 use crate::queue::Kind;
 use crate::row::{Cell, ClaimParams, answer, clock_and_lease, json_array, no_clock, ttl_ms};
 use crate::worker::Worker;
-use crate::{schema, slot, sql};
+use crate::{check, schema, slot, sql};
 
-/// Leases in a table of a SQLite file. Cheap to clone; the last clone dropped closes the file.
+/// Leases in a table of a SQLite file. Cheap to clone; after the last clone is dropped the store's threads
+/// close the file and end.
 #[derive(Clone)]
 pub struct SqliteStore {
     shared: Arc<Shared>,
@@ -53,7 +53,8 @@ impl SqliteStore {
     /// database, [`Unavailable`](ErrorKind::Unavailable) for a missing folder or file,
     /// [`Denied`](ErrorKind::Denied) and [`ReadOnly`](ErrorKind::ReadOnly) for one that may not be
     /// read or written, [`Damaged`](ErrorKind::Damaged) for a file that is no database,
-    /// [`Unsupported`](ErrorKind::Unsupported) for a network file system or an SQLite before 3.42,
+    /// [`Unsupported`](ErrorKind::Unsupported) for a network file system, a file with a second name or
+    /// mounted by itself, or an SQLite before 3.42,
     /// [`NotDurable`](ErrorKind::NotDurable), [`Full`](ErrorKind::Full), [`Busy`](ErrorKind::Busy).
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::options().open(path).await
@@ -154,9 +155,13 @@ impl LeaseStore for SqliteStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        let table = self.table().clone();
         let limit = self.limit(PATIENCE);
-        limit.answer(self.shared.writer.ask(limit.order(Kind::Check), move |db| check(db, &table))).await
+        let order = limit.order(Kind::Check);
+        // Renewals need not wait while a large table is read.
+        let table = self.table().clone();
+        limit.answer(self.shared.reader.ask(order, move |db| check::look(db, &table))).await?;
+        let table = self.table().clone();
+        limit.answer(self.shared.writer.ask(order, move |db| check::try_to_write(db, &table))).await
     }
 
     async fn claim(&self, claim: &Claim, within: Duration) -> Result<ClaimAnswer, StoreError> {

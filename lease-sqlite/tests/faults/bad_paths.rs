@@ -8,7 +8,7 @@ use lease_core::{ErrorKind, LeaseStore};
 use lease_sqlite::SqliteStore;
 use rusqlite::Connection;
 
-use crate::support::{LONG, Sandbox, granted, is_harmless, new_claim};
+use crate::support::{LONG, Sandbox, TTL, granted, is_harmless, is_pending, new_claim};
 
 /// The error of opening that path, which must name it.
 async fn refused(path: impl AsRef<Path>, kind: ErrorKind) -> StoreError {
@@ -93,6 +93,9 @@ async fn a_path_with_a_line_break_is_shown_on_one_line() {
     let store = SqliteStore::open(&path).await.unwrap();
     assert!(store.describe().ends_with("two?lines.db (table leases)"), "{}", store.describe());
     assert!(path.exists());
+    let missing = SqliteStore::open(sandbox.folder().join("two\nlines/leases.db")).await;
+    let error = is_harmless(missing, ErrorKind::Unavailable);
+    assert!(error.to_string().contains("two?lines does not exist"), "{error}");
 }
 
 #[tokio::test]
@@ -194,6 +197,58 @@ mod permissions {
             granted(store.claim(&new_claim("a"), LONG).await);
         });
     }
+}
+
+/// As containers are given single files. The test runs once more where such a mount can be made.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_mounted_by_itself_is_refused() {
+    const MOUNTED: &str = "LEASE_SQLITE_TEST_MOUNTED";
+    if let Some(mounted) = std::env::var_os(MOUNTED) {
+        let error = refused(Path::new(&mounted), ErrorKind::Unsupported).await;
+        assert!(error.to_string().contains("mount the folder"), "{error}");
+        return;
+    }
+    let sandbox = Sandbox::new(crate::support::Journal::Wal).await;
+    let mounted = sandbox.folder().join("mounted.db");
+    fs::write(&mounted, "").unwrap();
+    let mount = r#"mount --bind "$1" "$2" && exec "$3" --exact "$4""#;
+    let output = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"])
+        .args([&sandbox.path(), &mounted, &std::env::current_exe().unwrap()])
+        .arg("bad_paths::a_file_mounted_by_itself_is_refused")
+        .env(MOUNTED, &mounted)
+        .output()
+        .expect("needs `unshare` (util-linux) to mount a file");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{output:?}");
+}
+
+#[tokio::test]
+async fn a_table_whose_names_are_not_told_apart_byte_by_byte_is_refused() {
+    let sandbox = Sandbox::empty();
+    let ddl = SqliteStore::schema("leases").unwrap();
+    let ddl = ddl.replace("NOT NULL PRIMARY KEY", "NOT NULL COLLATE NOCASE PRIMARY KEY");
+    sandbox.other().execute_batch(&ddl).unwrap();
+    let store = sandbox.store().await;
+    for refused in [store.migrate().await, store.check().await] {
+        let error = is_harmless(refused, ErrorKind::Schema);
+        assert!(error.to_string().contains("name is compared by NOCASE"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn what_check_finds_by_reading_it_finds_without_standing_in_the_line_of_writers() {
+    let sandbox = Sandbox::empty();
+    let store = sandbox.store().await;
+    let other = sandbox.other();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let claim = new_claim("a");
+    let mut renewal = Box::pin(store.renew(&claim.name, &claim.holder, TTL, LONG));
+    assert!(is_pending(&mut renewal));
+    let error = is_harmless(store.check().await, ErrorKind::Schema);
+    assert!(error.to_string().contains("missing"), "{error}");
+    assert!(is_pending(&mut renewal));
 }
 
 #[tokio::test]

@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use lease_core::store::VerifyAnswer;
 use lease_core::{ErrorKind, LeaseStore};
+use lease_sqlite::SqliteStore;
 
 use crate::support::{
-    JOURNALS, LONG, Sandbox, TTL, granted, is_err, is_harmless, name, new_claim, row_term, take,
+    JOURNALS, Journal, LONG, Sandbox, TTL, granted, is_err, is_harmless, is_pending, name, new_claim,
+    row_term, take,
 };
 
 /// Moves a database with what SQLite keeps beside it.
@@ -112,4 +115,89 @@ async fn a_link_that_is_turned_to_another_file_counts_as_a_replacement() {
         std::os::unix::fs::symlink(&two, sandbox.path()).unwrap();
         is_harmless(store.renew(&held.name, &held.holder, TTL, LONG).await, ErrorKind::Replaced);
     }
+}
+
+#[tokio::test]
+async fn a_claim_that_waited_for_the_lock_is_not_granted_in_a_file_that_was_replaced_meanwhile() {
+    for journal in JOURNALS {
+        let sandbox = Sandbox::new(journal).await;
+        let store = sandbox.store().await;
+        let spare = sandbox.folder().join("spare.db");
+        sandbox.make(&spare, journal).await;
+        let other = sandbox.other();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let (first, second) = (new_claim("a"), new_claim("b"));
+        let mut first = Box::pin(store.claim(&first, LONG));
+        for _ in 0..3 {
+            assert!(is_pending(&mut first));
+            store.inspect(&name("a"), LONG).await.unwrap();
+        }
+        // By the time this one is given up, the first has been compared and waits for the lock.
+        let error = store.claim(&second, Duration::from_secs(1)).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Busy | ErrorKind::Timeout), "{error:?}");
+
+        rename(&sandbox.path(), &sandbox.folder().join("old.db"));
+        rename(&spare, &sandbox.path());
+        granted(sandbox.store().await.claim(&new_claim("a"), LONG).await);
+        other.execute_batch("ROLLBACK").unwrap();
+        is_err(first.await, ErrorKind::Replaced);
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_with_two_names_is_refused_and_not_used_while_it_has_them() {
+    for journal in JOURNALS {
+        let sandbox = Sandbox::new(journal).await;
+        let store = sandbox.store().await;
+        let held = take(&store, "a").await;
+        let link = sandbox.folder().join("link.db");
+        fs::hard_link(sandbox.path(), &link).unwrap();
+        for name in [&link, &sandbox.path()] {
+            let error = is_harmless(SqliteStore::open(name).await, ErrorKind::Unsupported);
+            assert!(error.to_string().contains("second name"), "{error}");
+        }
+        is_harmless(store.claim(&new_claim("b"), LONG).await, ErrorKind::Unsupported);
+        is_harmless(store.renew(&held.name, &held.holder, TTL, LONG).await, ErrorKind::Unsupported);
+        fs::remove_file(&link).unwrap();
+        store.renew(&held.name, &held.holder, TTL, LONG).await.unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_log_that_is_gone_or_another_one_counts_as_a_replacement() {
+    for another in [false, true] {
+        let sandbox = Sandbox::new(Journal::Wal).await;
+        let store = sandbox.store().await;
+        let held = take(&store, "a").await;
+        let log = sandbox.folder().join("leases.db-wal");
+        let copy = sandbox.folder().join("copy");
+        fs::copy(&log, &copy).unwrap();
+        fs::remove_file(&log).unwrap();
+        if another {
+            fs::rename(&copy, &log).unwrap();
+        }
+        let renewed = store.renew(&held.name, &held.holder, TTL, LONG).await;
+        let error = is_harmless(renewed, ErrorKind::Replaced);
+        assert!(error.to_string().contains("-wal"), "{error}");
+    }
+}
+
+/// The connection is kept when nobody can tell: it alone knows which file it was.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_was_out_of_reach_and_came_back_as_another_one_is_told() {
+    let sandbox = Sandbox::new(Journal::Delete).await;
+    let store = sandbox.store().await;
+    let held = take(&store, "a").await;
+    let spare = sandbox.folder().join("spare.db");
+    sandbox.make(&spare, Journal::Delete).await;
+    rename(&sandbox.path(), &sandbox.folder().join("old.db"));
+    // A link to itself.
+    std::os::unix::fs::symlink(sandbox.path(), sandbox.path()).unwrap();
+    is_harmless(store.renew(&held.name, &held.holder, TTL, LONG).await, ErrorKind::Unavailable);
+    fs::remove_file(sandbox.path()).unwrap();
+    rename(&spare, &sandbox.path());
+    is_harmless(store.renew(&held.name, &held.holder, TTL, LONG).await, ErrorKind::Replaced);
 }
