@@ -166,7 +166,7 @@ impl Supervision {
     fn next_feed(&self) -> Moment {
         let now = self.clock.now();
         let left = self.tenure.deadline().since(now) / 4;
-        now + left.clamp(Duration::from_millis(5), self.timings.renew() / 4)
+        now + left.min(self.timings.renew() / 4).max(Duration::from_millis(5))
     }
 
     fn outcome(&self, program: &Program) -> Result<u8, Failure> {
