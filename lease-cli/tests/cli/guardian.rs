@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use lease_core::{Clock, SystemClock};
 use rusqlite::Connection;
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::bench::{Bench, Process, Running, eventually};
@@ -213,6 +214,32 @@ fn a_signal_to_be_passed_on_waits_for_the_command_to_be_started() {
     socket.read_to_end(&mut reports).unwrap();
     guardian.wait();
     assert_eq!(reports, [&b"s"[..], &[0; 8], b"e", &15_u64.to_le_bytes()].concat());
+}
+
+/// Needs root: a file with its rights lets a process of the command become another user's.
+#[test]
+fn processes_that_cannot_be_killed_are_waited_for_until_a_signal_and_the_lease_is_not_given_back() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let setpriv = bench.path("setpriv");
+    fs::copy("/usr/bin/setpriv", &setpriv).unwrap();
+    fs::set_permissions(&setpriv, fs::Permissions::from_mode(0o4755)).unwrap();
+    let script = "./setpriv --reuid 1 --clear-groups sh -c 'echo $$ >other; exec sleep 1000' & wait";
+    let script = format!(": >other; chmod 666 other; {script}");
+    let mut command = bench.unprivileged(&["run", "x", "--ttl", "1h", "--", "sh", "-c", &script]);
+    fs::set_permissions(bench.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    let running = bench.spawn(&mut command);
+    let other = bench.await_file("other");
+    // Sooner than the grace.
+    bench.await_guardian().signal(Signal::KILL);
+    eventually("a word of it", || running.said("could not be killed").then_some(()));
+    running.signal(Signal::TERM);
+    running.wait().expect(143);
+    assert_eq!(bench.status("x")["lease"]["state"], "held");
+    let other = Pid::from_raw(other.trim().parse().unwrap()).unwrap();
+    kill_process(other, Signal::KILL).unwrap();
 }
 
 #[test]
