@@ -6,10 +6,12 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
-Exit codes: that of the command for `run` (128 + signal; 126 cannot be run, 127 not found); 75 held by
-another; 70 lost while the command ran; 69 database out of reach or unusable; 64 wrong usage.
+Exit codes: that of the command for `run` (128 + signal; 126 cannot be run,
+127 not found); 75 held by another; 70 lost while the command ran;
+69 database out of reach or unusable; 64 wrong usage.
 
-Environment: LEASE_DATABASE_URL is the default of --db; LEASE_LOG is a filter for log lines (warn).";
+Environment: LEASE_DATABASE_URL is the default of --db; LEASE_LOG is a filter
+for log lines (warn).";
 
 /// Leases in the SQL database you already have: at most one holder per name at a time.
 #[derive(Debug, Parser)]
@@ -53,7 +55,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) ttl: Option<Duration>,
     /// The exit code when somebody else holds the lease
-    #[arg(long, value_name = "N", default_value_t = crate::exit::HELD)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = crate::exit::HELD)]
     pub(crate) held_exit: u8,
     /// A text to show beside host and process id
     #[arg(long, value_name = "TEXT")]

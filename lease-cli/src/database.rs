@@ -47,7 +47,7 @@ impl Database {
                 let folder = folder.display();
                 Failure::new(
                     DATABASE,
-                    format!("cannot create folder {folder}: {error}; give --db, or make it"),
+                    format!("cannot create folder {folder}: {error}; name another file with --db, or see that the folder can be made"),
                 )
             })?;
         }
@@ -131,7 +131,10 @@ fn failure(message: &str, error: &StoreError) -> Failure {
         ErrorKind::Schema => "create or upgrade the table with `lease migrate`",
         kind => kind.advice(),
     };
-    Failure::new(DATABASE, without_passwords(&format!("{message} ({advice})")))
+    Failure {
+        was_busy: matches!(error.kind(), ErrorKind::Busy | ErrorKind::Timeout),
+        ..Failure::new(DATABASE, without_passwords(&format!("{message} ({advice})")))
+    }
 }
 
 /// Reads what `--db` was given.

@@ -30,11 +30,13 @@ pub(crate) const NOT_FOUND: u8 = 127;
 pub(crate) struct Failure {
     pub(crate) code: u8,
     pub(crate) message: String,
+    /// The database was busy: the same may succeed a little later.
+    pub(crate) was_busy: bool,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), was_busy: false }
     }
 
     pub(crate) fn usage(message: impl Display) -> Self {
@@ -89,7 +91,7 @@ pub(crate) fn answer(text: &str) -> Result<(), Failure> {
 pub(crate) fn finish(outcome: Result<u8, Failure>) -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
-        Err(Failure { code, message }) => {
+        Err(Failure { code, message, .. }) => {
             say(&message);
             ExitCode::from(code)
         }

@@ -1,8 +1,10 @@
 //! `lease run`: from the claim to the release, with the command between them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lease_core::{Claimed, Error, Instance, LeaseName, Leases, Refusal, Timings};
+
+use tokio::time::sleep;
 
 use crate::args::RunArguments;
 use crate::command::Program;
@@ -21,16 +23,17 @@ pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
     let mut signals = Signals::listen()
         .map_err(|error| Failure::new(SYSTEM, format!("cannot receive signals: {error}")))?;
 
+    let begun = Instant::now();
     let mut instance = Instance::current();
     if let Some(label) = &arguments.label {
         instance = instance.label(label);
     }
     let leases = tokio::select! {
-        leases = open(&database, timings, instance) => leases?,
+        leases = open(&database, timings, instance, || left(arguments.wait, begun)) => leases?,
         signal = signals.next_to_end() => return Ok(code_of_signal(signal)),
     };
     let claimed = tokio::select! {
-        claimed = claim(&leases, &name, arguments.wait) => claimed,
+        claimed = claim(&leases, &name, arguments.wait.map(|_| left(arguments.wait, begun))) => claimed,
         signal = signals.next_to_end() => {
             close(&leases, &mut signals).await;
             return Ok(code_of_signal(signal));
@@ -50,8 +53,29 @@ pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
     outcome
 }
 
-/// Opens a database that is made ready if it is not. It claims nothing.
-async fn open(database: &Database, timings: Timings, instance: Instance) -> Result<Leases, Failure> {
+/// What is left of `--wait`.
+fn left(wait: Option<Duration>, begun: Instant) -> Duration {
+    wait.unwrap_or_default().saturating_sub(begun.elapsed())
+}
+
+/// Opens a database that is made ready if it is not, and waits while it is busy. It claims nothing.
+async fn open(
+    database: &Database,
+    timings: Timings,
+    instance: Instance,
+    left: impl Fn() -> Duration,
+) -> Result<Leases, Failure> {
+    loop {
+        match try_to_open(database, timings, instance.clone()).await {
+            Err(failure) if failure.was_busy && !left().is_zero() => {
+                sleep(timings.retry_interval().min(left())).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn try_to_open(database: &Database, timings: Timings, instance: Instance) -> Result<Leases, Failure> {
     let store = database.create().await?;
     let leases = Leases::builder_shared(store.0.clone()).timings(timings).instance(instance).build()?;
     store.make_ready().await?;

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::process::{self, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +13,13 @@ use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use crate::command::Program;
-use crate::exit::{Failure, LOST, NOT_EXECUTABLE, SYSTEM, code_of_command, say};
+use crate::exit::{Failure, LOST, NOT_EXECUTABLE, SYSTEM, code_of_command, code_of_signal, say};
 use crate::guardian::{Guardian, Report};
 use crate::signals::{Received, Signals};
 use crate::terminal::Terminal;
+
+/// How long killed processes have before it is said that they are waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs the command under the lease and gives the lease back. Answers the exit code.
 pub(crate) async fn supervise(
@@ -29,8 +32,13 @@ pub(crate) async fn supervise(
         Ok(supervision) => supervision.run(program, signals).await,
         Err(error) => Err(Failure::new(SYSTEM, format!("cannot start the guardian of the command: {error}"))),
     };
-    if let Err(error) = lease.release().await {
-        say(&format!("the command has ended, but: {error}"));
+    let was_lost = !lease.tenure().check();
+    tokio::select! {
+        released = lease.release() => if let Err(error) = released && !was_lost {
+            say(&format!("the command has ended, but: {error}"));
+        },
+        // What was not given back by then expires.
+        _ = signals.next_to_end() => {}
     }
     outcome
 }
@@ -91,7 +99,7 @@ impl Supervision {
                     Received::PassOn(signal) => self.guardian.pass_on(signal),
                     Received::Continued => self.continue_command(),
                 },
-                reason = self.tenure.lost(), if !self.is_lost => self.lost(&reason.to_string()),
+                _ = self.tenure.lost(), if !self.is_lost => self.lost(),
                 () = sleep_until(&self.clock, feed_at), if !self.is_lost => {
                     self.guardian.believe(self.tenure.deadline());
                     feed_at = self.next_feed();
@@ -103,8 +111,33 @@ impl Supervision {
             }
         }
         self.terminal.take_back(self.guardian.group());
-        self.guardian.end_group().await;
+        self.end_group(signals).await;
         self.outcome(program)
+    }
+
+    /// Kills what is left of the group and waits for its end. Processes of another user cannot be
+    /// killed; then a signal ends the wait, and this program without giving the lease back.
+    async fn end_group(&mut self, signals: &mut Signals) {
+        self.guardian.kill();
+        let patience = self.clock.now() + PATIENCE;
+        loop {
+            tokio::select! {
+                () = self.guardian.group_end() => return,
+                // Meant for a command that is about to end anyway.
+                _ = signals.next() => {}
+                () = sleep_until(&self.clock, patience) => break,
+            }
+        }
+        say(&format!(
+            "waiting for processes in group {} that could not be killed; a signal ends the wait, and {:?} then expires",
+            self.guardian.group().as_raw_pid(),
+            self.tenure.name(),
+        ));
+        tokio::select! {
+            () = self.guardian.group_end() => {}
+            // Any return would give the lease back beside processes that live.
+            signal = signals.next_to_end() => process::exit(code_of_signal(signal).into()),
+        }
     }
 
     fn heard(&mut self, report: Report) {
@@ -112,24 +145,27 @@ impl Supervision {
             Report::Started => self.started = true,
             Report::NotStarted(errno) => self.failed = Some(errno),
             Report::Stopped(signal) => self.stop_with_command(signal),
-            Report::Ending if !self.is_lost => self.lost("its guardian heard of no renewal in time"),
+            Report::Ending if !self.is_lost => self.lost(),
             Report::Ending => {}
             Report::Ended(status) => self.ended = Some(ExitStatus::from_raw(status)),
         }
     }
 
     /// Has the command ended by the guardian, and from here in case that one is stopped.
-    fn lost(&mut self, reason: &str) {
+    fn lost(&mut self) {
         self.guardian.lost();
         self.is_lost = true;
         // A little later than the guardian does it.
         let grace = self.timings.grace() / 20 * 19;
         self.kill_at = Some(self.clock.now().min(self.tenure.deadline()) + grace);
-        say(&format!(
-            "lost {:?} (term {}): {reason}; the command is being ended",
-            self.tenure.name(),
-            self.tenure.term(),
-        ));
+        say(&format!("{}; the command is being ended", self.loss()));
+    }
+
+    /// What is lost, and why.
+    fn loss(&self) -> String {
+        let reason = self.tenure.reason().map(|reason| reason.to_string());
+        let reason = reason.as_deref().unwrap_or("no renewal was answered before the deadline");
+        format!("lost {:?} (term {}): {reason}", self.tenure.name(), self.tenure.term())
     }
 
     /// A signal of the terminal stopped the command. If it only asked for the terminal and can have it, it
@@ -166,17 +202,16 @@ impl Supervision {
     fn next_feed(&self) -> Moment {
         let now = self.clock.now();
         let left = self.tenure.deadline().since(now) / 4;
-        now + left.clamp(Duration::from_millis(5), self.timings.renew() / 4)
+        now + left.min(self.timings.renew() / 4).max(Duration::from_millis(5))
     }
 
     fn outcome(&self, program: &Program) -> Result<u8, Failure> {
-        let (name, term) = (self.tenure.name(), self.tenure.term());
         if self.is_lost {
             return Ok(LOST);
         }
         if !self.tenure.check() {
             let when = if self.started { "while the command ran" } else { "before the command was started" };
-            return Err(Failure::new(LOST, format!("lost {name:?} (term {term}) {when}; run it again")));
+            return Err(Failure::new(LOST, format!("{}, {when}; run it again", self.loss())));
         }
         if let Some(status) = self.ended {
             return Ok(code_of_command(status));

@@ -23,6 +23,9 @@ use crate::command::Program;
 /// How often the end of killed processes is looked for.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// How often that is done where it cannot be seen: for two seconds.
+const BLIND_LOOKS: u32 = 400;
+
 /// A guardian that was started, and its group.
 #[derive(Debug)]
 pub(crate) struct Guardian {
@@ -99,19 +102,23 @@ impl Guardian {
         }
     }
 
-    /// Kills the group, the guardian with it.
+    /// Kills the group, the guardian with it. Not to be called after [`group_end`](Self::group_end).
     pub(crate) fn kill(&self) {
         // The guardian has not been waited for, so the number still names its group and no other.
         let _ = kill_process_group(self.group, Signal::KILL);
     }
 
-    /// Kills what may be left of the group, the guardian too, and waits until no process of it lives.
-    pub(crate) async fn end_group(&mut self) {
-        self.kill();
+    /// Waits until no process of the group lives, the guardian among them, after they were killed. May be
+    /// dropped and called again.
+    pub(crate) async fn group_end(&mut self) {
         while let Ok(None) = self.process.try_wait() {
             sleep(LOOK).await;
         }
-        while !group_has_ended(self.group) {
+        // Without /proc one cannot see whether those left are only waiting to be reaped. They were killed, so
+        // it is taken for granted in the end.
+        let mut looks = 0;
+        while !group_has_ended(self.group).unwrap_or(looks >= BLIND_LOOKS) {
+            looks += 1;
             sleep(LOOK).await;
         }
     }
@@ -127,16 +134,33 @@ fn own_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { env::current_exe() }
 }
 
-/// Whether no process of the group lives. Those that have ended may wait to be reaped for ever, by a
-/// parent outside the group.
-fn group_has_ended(group: Pid) -> bool {
-    if test_kill_process_group(group) == Err(Errno::SRCH) {
-        return true;
+/// Whether no process of the group lives; `None` where that cannot be seen. Those that have ended may
+/// wait to be reaped for ever, by a parent outside the group.
+fn group_has_ended(group: Pid) -> Option<bool> {
+    match test_kill_process_group(group) {
+        Err(Errno::SRCH) => return Some(true),
+        // Members of another user, whom /proc may hide.
+        Err(Errno::PERM) => return Some(false),
+        _ => {}
     }
-    let Ok(processes) = fs::read_dir("/proc") else { return false };
-    let mut stats =
-        processes.flatten().filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
-    cfg!(target_os = "linux") && !stats.any(|stat| is_live_member(&stat, group))
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let mut processes = fs::read_dir("/proc").ok()?.flatten().filter(|entry| {
+        entry.file_name().to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+    });
+    Some(!processes.any(|entry| may_live_in(&fs::read_to_string(entry.path().join("stat")), group)))
+}
+
+/// What cannot be read may be a member, unless it has ended meanwhile.
+fn may_live_in(stat: &io::Result<String>, group: Pid) -> bool {
+    match stat {
+        Ok(stat) => is_live_member(stat, group),
+        Err(error) => {
+            error.kind() != io::ErrorKind::NotFound
+                && error.raw_os_error() != Some(Errno::SRCH.raw_os_error())
+        }
+    }
 }
 
 /// Reads a line of `/proc/PID/stat`: `PID (NAME) STATE PARENT GROUP ...`.
@@ -161,5 +185,13 @@ mod tests {
         assert!(!is_live_member("80 (sleep) S 79 78 77 0 -1", group));
         assert!(!is_live_member("80 (sleep) Z 79 77 77 0 -1", group));
         assert!(!is_live_member("", group));
+    }
+
+    #[test]
+    fn what_cannot_be_read_counts_as_alive_unless_it_has_ended() {
+        let group = Pid::from_raw(77).unwrap();
+        let refused = |errno: Errno| may_live_in(&Err(errno.into()), group);
+        assert!(refused(Errno::ACCESS) && refused(Errno::PERM) && refused(Errno::IO));
+        assert!(!refused(Errno::NOENT) && !refused(Errno::SRCH));
     }
 }

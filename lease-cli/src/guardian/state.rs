@@ -22,10 +22,9 @@ pub(super) enum Step {
     Wait(Moment),
     /// Ask the whole group to end.
     Terminate,
-    /// End the whole group, the guardian with it.
+    /// End the whole group, the guardian with it: what was asked to end has had its time, or nothing
+    /// is known to be left.
     Kill,
-    /// Nothing is left to guard.
-    Exit,
 }
 
 impl GuardianState {
@@ -55,7 +54,8 @@ impl GuardianState {
         self.ended_at.get_or_insert(now);
     }
 
-    /// Whether any process of the group but the guardian is left.
+    /// Whether the guardian has no child left in its group. A member whose parent has left the group
+    /// is not seen.
     pub(super) fn group_is_empty(&mut self, empty: bool) {
         self.group_is_empty = empty;
     }
@@ -66,7 +66,7 @@ impl GuardianState {
             self.lose(now);
         }
         if self.ended_at.is_some() && self.group_is_empty {
-            return Step::Exit;
+            return Step::Kill;
         }
         let Some(kill_at) = self.kill_at() else { return Step::Wait(self.deadline) };
         if now >= kill_at {
@@ -162,12 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_leaves_nothing_behind_ends_the_watch() {
+    fn after_a_command_that_seems_to_leave_nothing_behind_the_group_is_killed_at_once() {
         let mut state = guarding();
         state.group_is_empty(false);
         state.command_ended(at(5_000));
         state.group_is_empty(true);
-        assert_eq!(state.step(at(5_000)), Step::Exit);
+        assert_eq!(state.step(at(5_000)), Step::Kill);
     }
 
     #[test]
@@ -185,8 +185,6 @@ mod tests {
         assert_eq!(state.step(at(5_000)), Step::Terminate);
         assert_eq!(state.step(at(5_899)), Step::Wait(at(5_900)));
         assert_eq!(state.step(at(5_900)), Step::Kill);
-        state.group_is_empty(true);
-        assert_eq!(state.step(at(5_900)), Step::Exit);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -73,18 +74,21 @@ struct Watch {
     /// The process group, named by its leader: this process.
     group: Pid,
     link: Link,
-    signals: UnixStream,
+    /// Readable after each signal to this process.
+    woken: UnixStream,
+    /// Kept until there is a command that they can reach.
+    signals_to_pass_on: Vec<Signal>,
 }
 
 impl Watch {
     /// Waits for the first deadline and starts the command, unless the lease is lost by then.
     fn start(mut task: Task) -> io::Result<Option<Self>> {
         let group = getpid();
-        let signals = prepare_process()?;
+        let woken = prepare_process()?;
         let mut link = Link::new(task.run)?;
         let Some(deadline) = link.first_deadline()? else { return Ok(None) };
         let state = GuardianState::new(deadline, task.grace);
-        let mut watch = Self { state, command: None, group, link, signals };
+        let mut watch = Self { state, command: None, group, link, woken, signals_to_pass_on: Vec::new() };
         // A start that took long has later news behind the first.
         watch.obey();
         if !matches!(watch.state.step(now()), Step::Wait(_)) {
@@ -105,9 +109,12 @@ impl Watch {
         }
     }
 
-    fn run(mut self) {
+    fn run(mut self) -> ! {
         loop {
             self.obey();
+            for signal in mem::take(&mut self.signals_to_pass_on) {
+                self.signal(signal);
+            }
             self.reap();
             let was_lost = self.state.is_lost();
             let step = self.state.step(now());
@@ -121,9 +128,8 @@ impl Watch {
                     // Who is stopped would not notice.
                     self.signal(Signal::CONT);
                 }
-                // It ends this process too.
+                // It ends this process too. What it reported is in the socket.
                 Step::Kill => self.signal(Signal::KILL),
-                Step::Exit => return,
             }
         }
     }
@@ -135,9 +141,7 @@ impl Watch {
                 Order::Believe(until) => self.state.believed_until(until),
                 Order::Lost => self.state.lose(now()),
                 Order::Signal(signal) => {
-                    if let Some(signal) = Signal::from_named_raw(signal) {
-                        self.signal(signal);
-                    }
+                    self.signals_to_pass_on.extend(Signal::from_named_raw(signal));
                 }
             }
         }
@@ -189,14 +193,14 @@ impl Watch {
 
     fn sleep(&mut self, until: Moment) {
         let nap = until.since(now()).min(NAP);
-        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.woken, PollFlags::IN)];
         if !self.link.is_closed() {
             fds.push(PollFd::new(&self.link.socket, PollFlags::IN));
         }
         // An interrupted sleep is as good as one that is over.
         let _ = poll(&mut fds, Timespec::try_from(nap).ok().as_ref());
         let mut wakes = [0; 64];
-        while self.signals.read(&mut wakes).is_ok_and(|length| length > 0) {}
+        while self.woken.read(&mut wakes).is_ok_and(|length| length > 0) {}
     }
 }
 

@@ -47,6 +47,17 @@ fn durations_that_cannot_be_are_refused_before_anything_is_made() {
 }
 
 #[test]
+fn the_shortest_ttls_end_as_any_other_or_in_a_loss() {
+    for ttl in ["30ms", "149ms"] {
+        let bench = Bench::new();
+        // Whether so short a lease outlives the start of its command depends on the machine.
+        let outcome = bench.run(&["run", "x", "--ttl", ttl, "--", "sleep", "0.1"]);
+        assert!(matches!(outcome.code, Some(0 | 69 | 70)), "{outcome:?}");
+        assert!(!outcome.err.contains("panicked"), "{outcome:?}");
+    }
+}
+
+#[test]
 fn databases_that_cannot_be_are_refused_without_their_passwords() {
     let bench = Bench::new();
     for url in [

@@ -206,6 +206,11 @@ impl Running {
         self.child.stdin.take().unwrap()
     }
 
+    /// Whether standard error holds this text by now.
+    pub(crate) fn said(&self, text: &str) -> bool {
+        read(&self.err).contains(text)
+    }
+
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }

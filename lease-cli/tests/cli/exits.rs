@@ -93,6 +93,21 @@ fn waiting_is_rewarded_when_the_lease_comes_free() {
 }
 
 #[test]
+fn a_busy_database_is_waited_for_too() {
+    let bench = Bench::new();
+    let other = rusqlite::Connection::open(bench.database()).unwrap();
+    other.execute_batch("CREATE TABLE other (x); BEGIN EXCLUSIVE").unwrap();
+    let mut waiting = bench.start(&["run", "x", "--wait", "1h", "--", "true"]);
+    // Each of these begins later and gives up.
+    for _ in 0..2 {
+        bench.run(&["run", "x", "--", "true"]).expect_line(69);
+    }
+    assert!(!waiting.has_ended());
+    other.execute_batch("COMMIT").unwrap();
+    waiting.wait().expect(0);
+}
+
+#[test]
 fn a_signal_ends_the_wait_for_a_lease_and_leaves_nothing_behind() {
     let bench = Bench::new();
     let holder = bench.start(&["run", "x", "--ttl", "1h", "--", "sleep", "1000"]);
@@ -156,6 +171,8 @@ fn help_and_version_are_successes_and_wrong_usage_is_64() {
     ] {
         bench.run(arguments).expect_line(64);
     }
+    let line = bench.run(&["run", "x", "--held-exit", "-1", "--", "true"]).expect_line(64);
+    assert!(line.contains("0..=255"), "{line}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use lease_core::{Clock, SystemClock};
 use rusqlite::Connection;
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::bench::{Bench, Process, Running, eventually};
@@ -168,25 +169,90 @@ fn a_command_that_leaves_its_group_is_still_guarded_itself() {
     eventually("the end of the command", || (!command.lives()).then_some(()));
 }
 
-#[test]
-fn a_guardian_that_hears_of_no_renewal_says_so_and_ends_the_command() {
-    let bench = Bench::new();
-    let (mut ours, theirs) = UnixStream::pair().unwrap();
+/// Starts a guardian of `sleep 1000` and answers our end of its socket.
+fn start_guardian(bench: &Bench) -> (Running, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
     fcntl_setfd(&theirs, FdFlags::empty()).unwrap();
     let mut command = bench.command(crate::bench::lease_file());
     command.args(["__guardian", &theirs.as_raw_fd().to_string(), "10000000000", "sleep", "sleep", "1000"]);
-    let guardian = bench.spawn(command.process_group(0));
-    drop(theirs);
+    (bench.spawn(command.process_group(0)), ours)
+}
 
-    // Believed until half a second from now: time enough to start the command, or else it is not started.
-    let deadline = SystemClock::shared().unwrap().now().since_zero() + Duration::from_millis(500);
-    let deadline = u64::try_from(deadline.as_nanos()).unwrap();
-    ours.write_all(&[&b"B"[..], &deadline.to_le_bytes()].concat()).unwrap();
+/// The order to believe the lease for so long from now.
+fn believe_for(time: Duration) -> Vec<u8> {
+    let deadline = SystemClock::shared().unwrap().now().since_zero() + time;
+    [&b"B"[..], &u64::try_from(deadline.as_nanos()).unwrap().to_le_bytes()].concat()
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+#[test]
+fn a_guardian_that_hears_of_no_renewal_says_so_and_ends_the_command() {
+    let bench = Bench::new();
+    let (guardian, mut socket) = start_guardian(&bench);
+    socket.write_all(&believe_for(HOUR)).unwrap();
+    let mut started = [0; 9];
+    socket.read_exact(&mut started).unwrap();
+    assert_eq!(started[0], b's');
+
+    socket.write_all(&believe_for(Duration::from_millis(100))).unwrap();
     let mut reports = Vec::new();
-    ours.read_to_end(&mut reports).unwrap();
-    guardian.wait().expect(0);
+    socket.read_to_end(&mut reports).unwrap();
+    guardian.wait();
     let kinds: String = reports.chunks(9).map(|frame| char::from(frame[0])).collect();
-    assert!(["sle", ""].contains(&kinds.as_str()), "started, lost, ended, in this order: {kinds:?}");
+    assert_eq!(kinds, "le", "lost, ended, in this order");
+}
+
+#[test]
+fn a_signal_to_be_passed_on_waits_for_the_command_to_be_started() {
+    let bench = Bench::new();
+    let (guardian, mut socket) = start_guardian(&bench);
+    let term = [&b"S"[..], &15_u64.to_le_bytes()].concat();
+    socket.write_all(&[believe_for(HOUR), term].concat()).unwrap();
+    let mut reports = Vec::new();
+    socket.read_to_end(&mut reports).unwrap();
+    guardian.wait();
+    assert_eq!(reports, [&b"s"[..], &[0; 8], b"e", &15_u64.to_le_bytes()].concat());
+}
+
+/// Needs root: a file with its rights lets a process of the command become another user's.
+#[test]
+fn processes_that_cannot_be_killed_are_waited_for_until_a_signal_and_the_lease_is_not_given_back() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let setpriv = bench.path("setpriv");
+    fs::copy("/usr/bin/setpriv", &setpriv).unwrap();
+    fs::set_permissions(&setpriv, fs::Permissions::from_mode(0o4755)).unwrap();
+    let script = "./setpriv --reuid 1 --clear-groups sh -c 'echo $$ >other; exec sleep 1000' & wait";
+    let script = format!(": >other; chmod 666 other; {script}");
+    let mut command = bench.unprivileged(&["run", "x", "--ttl", "1h", "--", "sh", "-c", &script]);
+    fs::set_permissions(bench.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    let running = bench.spawn(&mut command);
+    let other = bench.await_file("other");
+    // Sooner than the grace.
+    bench.await_guardian().signal(Signal::KILL);
+    eventually("a word of it", || running.said("could not be killed").then_some(()));
+    running.signal(Signal::TERM);
+    running.wait().expect(143);
+    assert_eq!(bench.status("x")["lease"]["state"], "held");
+    let other = Pid::from_raw(other.trim().parse().unwrap()).unwrap();
+    kill_process(other, Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_member_of_the_group_whose_parent_has_left_it_is_ended_too() {
+    let bench = Bench::new();
+    // The parent of `sleep 1002` starts a session of its own.
+    let script = "((trap '' TERM; exec sleep 1002) & exec setsid sleep 1001) & exec sleep 1000";
+    let running = start(&bench, "1h", &["sh", "-c", script]);
+    let commands = ["sleep 1000", "sleep 1001", "sleep 1002"].map(|line| bench.await_command(line));
+    running.signal(Signal::KILL);
+    for member in [&commands[0], &commands[2]] {
+        eventually("the end of the group", || (!member.lives()).then_some(()));
+    }
 }
 
 #[test]
