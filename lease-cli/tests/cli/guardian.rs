@@ -220,6 +220,9 @@ fn a_signal_to_be_passed_on_waits_for_the_command_to_be_started() {
 #[test]
 fn processes_that_cannot_be_killed_are_waited_for_until_a_signal_and_the_lease_is_not_given_back() {
     if !rustix::process::geteuid().is_root() {
+        eprintln!(
+            "not shown: only root can make a process that its own user cannot kill; run the tests as root"
+        );
         return;
     }
     let bench = Bench::new();
