@@ -34,7 +34,7 @@ use crate::{Holder, LeaseName, Slot, Term};
 ///   retried until `within` has passed, then answered as an error. "Lost", "gone" and "moved" are only
 ///   ever the answer "no row matched".
 /// - **Errors.** [`StoreError::effect`] says whether the statement can have changed the row;
-///   [`Effect::Unknown`](crate::store::Effect::Unknown) unless the store is sure that it did not and will not.
+///   [`Effect::Unknown`] unless the store is sure that it did not and will not.
 /// - **Dropping the future** never corrupts the store: the statement either takes place whole or not
 ///   at all, now or (a ghost: sent, and running on without us) later. A read leaves nothing behind.
 /// - **Names and holders** are compared byte by byte. Only the row named is touched; rows are never deleted.
