@@ -208,7 +208,8 @@ async fn a_loss_noticed_late_trips_the_failing_hook_a_tenth_of_the_grace_later()
     world.play(MS * 449).await;
     assert!(world.stuck.lock().unwrap().is_empty());
     world.play(MS).await;
-    world.wait_for_stuck();
+    // Lost at 10 s, noticed at 61 s, and a tenth of the grace after that.
+    assert_eq!(world.wait_for_stuck().lost_for, SECOND * 51 + MS * 450);
     drop(kept);
     running.await.unwrap().unwrap_err();
 }
