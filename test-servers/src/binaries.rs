@@ -26,7 +26,8 @@ pub(crate) struct Version(Vec<u32>);
 impl Binaries {
     /// The newest of this product that is installed, or unpacked by us.
     pub(crate) fn find(product: Product) -> Result<Self, Error> {
-        let found = candidates(product)?.into_iter().filter(Self::is_new_enough);
+        let found = candidates(product)?.into_iter();
+        let found = found.filter(|found| is_new_enough(product, &found.version));
         found.max_by(|a, b| a.version.cmp(&b.version)).ok_or_else(|| {
             Error::new(format!(
                 "no {product} {} or later is installed; {}",
@@ -49,10 +50,6 @@ impl Binaries {
         let said = asked.output().ok().filter(|output| output.status.success())?;
         binaries.version = stated(product, &String::from_utf8_lossy(&said.stdout))?;
         Some(binaries)
-    }
-
-    fn is_new_enough(&self) -> bool {
-        self.version.0.as_slice() >= oldest(self.product)
     }
 
     /// A program that stands beside the server.
@@ -110,6 +107,11 @@ fn oldest(product: Product) -> &'static [u32] {
         Product::MariaDb => &[10, 6],
         Product::MySql => &[8, 4],
     }
+}
+
+/// Whether the backends support this version.
+pub(crate) fn is_new_enough(product: Product, version: &Version) -> bool {
+    version.0.as_slice() >= oldest(product)
 }
 
 fn candidates(product: Product) -> Result<Vec<Binaries>, Error> {

@@ -29,7 +29,7 @@ fn target() -> PathBuf {
 }
 
 /// A folder that servers under another user can enter, whatever our umask is.
-fn open_to_all(path: &Path) -> Result<(), Error> {
+pub(crate) fn open_to_all(path: &Path) -> Result<(), Error> {
     let doing = || format!("create {}", path.display());
     fs::create_dir_all(path).map_err(Error::while_doing(doing()))?;
     fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(Error::while_doing(doing()))

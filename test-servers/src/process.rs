@@ -23,7 +23,6 @@ pub(crate) enum Life {
     /// It is sent this signal when this process ends, in whatever way.
     Ours(Signal),
     /// Until somebody stops it.
-    #[expect(dead_code, reason = "`cargo xtask db up` comes next")]
     ItsOwn,
 }
 

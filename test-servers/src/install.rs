@@ -1,0 +1,68 @@
+//! Installing what is missing, on Debian and its kin.
+
+mod apt;
+mod mysql;
+
+use std::path::PathBuf;
+
+use apt::Apt;
+
+use crate::binaries::{self, Binaries};
+use crate::{Error, Product, clock};
+
+/// Installs the product if no version that is new enough is there. `say` is told what is being done.
+///
+/// PostgreSQL and MariaDB come from the system's package manager, without a server being started or
+/// a cluster being made; MySQL, which Debian does not have beside MariaDB, is unpacked below `target/`.
+pub fn install(product: Product, say: &dyn Fn(&str)) -> Result<(), Error> {
+    if Binaries::find(product).is_ok() {
+        return Ok(());
+    }
+    let outcome = match product {
+        Product::Postgres => install_postgres(say),
+        Product::MariaDb => install_package(MARIADB, say),
+        Product::MySql => mysql::unpack(say),
+    };
+    outcome.map_err(|error| Error::new(format!("{product} is missing and was not installed: {error}")))?;
+    Binaries::find(product).map(drop)
+}
+
+/// Installs what some tests need besides the servers, if it is missing: PgBouncer and libfaketime.
+pub fn install_tools(say: &dyn Fn(&str)) -> Result<(), Error> {
+    let tools: [(&str, Option<PathBuf>); 2] =
+        [("pgbouncer", binaries::program("pgbouncer")), ("libfaketime", clock::library())];
+    for (package, found) in tools {
+        if found.is_none() {
+            install_package(&[package], say).map_err(|error| {
+                Error::new(format!(
+                    "{package} is missing and was not installed: {error}; install it with the system's package manager"
+                ))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// What the packages of MariaDB's server alone have been called.
+const MARIADB: &[&str] = &["mariadb-server-core", "mariadb-server-core-10.6"];
+
+/// Where Debian's packages look whether they are to make a database cluster when they are installed.
+const NO_CLUSTER: &str = "/etc/postgresql-common/createcluster.d/lease-tests.conf";
+
+/// Without the database cluster that Debian's package makes and starts.
+fn install_postgres(say: &dyn Fn(&str)) -> Result<(), Error> {
+    let apt = Apt::find()?;
+    let package = apt.available(&["postgresql"], say)?;
+    apt.write(NO_CLUSTER, "create_main_cluster = false\n")?;
+    let installed = apt.install(package, say);
+    // What is installed after this is the machine's own affair again.
+    apt.remove(NO_CLUSTER)?;
+    installed
+}
+
+/// Installs the first of these packages that the system knows.
+fn install_package(names: &[&'static str], say: &dyn Fn(&str)) -> Result<(), Error> {
+    let apt = Apt::find()?;
+    let package = apt.available(names, say)?;
+    apt.install(package, say)
+}

@@ -1,0 +1,120 @@
+//! Servers that outlive the command that started them: `cargo xtask db`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use crate::binaries::Binaries;
+use crate::folder::{base, open_to_all};
+use crate::instance::{Instance, within};
+use crate::process::{self, send};
+use crate::{Error, Product, Setup, data};
+
+/// A server that [`up`] left running.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The product and its version, for people.
+    pub version: String,
+    /// The URL of its superuser.
+    pub url: String,
+    pid: i32,
+}
+
+/// Starts the product's server if it does not run, and lets it run on.
+pub fn up(product: Product) -> Result<Kept, Error> {
+    if let Some(kept) = kept(product)? {
+        return Ok(kept);
+    }
+    let home = home(product)?;
+    remove(&home)?;
+    open_to_all(&home)?;
+    let mut instance =
+        Instance::start(Binaries::find(product)?, &home, Setup::default(), false, data::create)?;
+    let pid = instance.pid().map_or(0, Pid::as_raw);
+    let kept = Kept { version: instance.version(), url: product.url(instance.port), pid };
+    if let Err(error) = fs::write(state_file(&home), kept.state()) {
+        instance.end_at_once();
+        return Err(Error::while_doing(format_args!("write {}", state_file(&home).display()))(error));
+    }
+    Ok(kept)
+}
+
+/// The product's server that [`up`] left running, if it still runs.
+pub fn kept(product: Product) -> Result<Option<Kept>, Error> {
+    let home = home(product)?;
+    let Ok(state) = fs::read_to_string(state_file(&home)) else { return Ok(None) };
+    Ok(Kept::read(&state).filter(|kept| kept.runs_in(&home)))
+}
+
+/// Stops the product's server that [`up`] left running and removes its data; answers what ran.
+pub fn down(product: Product) -> Result<Option<Kept>, Error> {
+    let home = home(product)?;
+    let kept = kept(product)?;
+    if let Some(kept) = &kept {
+        // PostgreSQL's and the others' way of ending without waiting for sessions.
+        send(
+            Pid::from_raw(kept.pid),
+            if product == Product::Postgres { Signal::SIGINT } else { Signal::SIGTERM },
+        );
+        within(Duration::from_secs(30), || !kept.runs_in(&home));
+    }
+    process::end_all_within(&home);
+    remove(&home)?;
+    Ok(kept)
+}
+
+impl Kept {
+    /// Whether the process of this number is still that server: only a server of ours works in its data.
+    fn runs_in(&self, home: &Path) -> bool {
+        process::all_within(&home.join("data")).contains(&Pid::from_raw(self.pid))
+    }
+
+    fn state(&self) -> String {
+        format!("{}\n{}\n{}\n", self.pid, self.url, self.version)
+    }
+
+    fn read(state: &str) -> Option<Self> {
+        let mut lines = state.lines();
+        let pid = lines.next()?.parse().ok()?;
+        let url = lines.next()?.to_owned();
+        Some(Self { pid, url, version: lines.next()?.to_owned() })
+    }
+}
+
+fn home(product: Product) -> Result<PathBuf, Error> {
+    Ok(base()?.join("up").join(product.name()))
+}
+
+fn state_file(home: &Path) -> PathBuf {
+    home.join("state")
+}
+
+fn remove(home: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(home) {
+        Err(error) if home.exists() => {
+            Err(Error::while_doing(format_args!("remove {}", home.display()))(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_file_is_read_as_it_was_written() {
+        let url = "mysql://root@127.0.0.1:15001/test".to_owned();
+        let kept = Kept { version: "MySQL 9.7.4".to_owned(), url, pid: 77 };
+        assert_eq!(Kept::read(&kept.state()), Some(kept.clone()));
+    }
+
+    #[test]
+    fn a_state_file_that_is_cut_off_names_no_server() {
+        assert_eq!(Kept::read("77\nmysql://root@127.0.0.1:15001/test\n"), None);
+        assert_eq!(Kept::read(""), None);
+    }
+}
