@@ -65,6 +65,10 @@ fn xtask(root: &Path, arguments: &[&str], cargo: &Path) -> Command {
     let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
     xtask.args(arguments).env("CARGO_MANIFEST_DIR", root.join("xtask")).env("CARGO", cargo);
     only_git_of(root, &mut xtask);
+    // Nothing is started, and nothing installed, for a run that tests nothing.
+    for product in test_servers::Product::ALL {
+        xtask.env(product.variable(), "provided");
+    }
     xtask
 }
 
