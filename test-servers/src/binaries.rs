@@ -124,8 +124,18 @@ fn candidates(product: Product) -> Result<Vec<Binaries>, Error> {
     // A link to a server does not stand beside the server's other programs.
     let programs = folders.filter_map(|folder| folder.join(program).canonicalize().ok());
     let mut found: Vec<Binaries> = programs.filter_map(|path| Binaries::of(product, path, None)).collect();
-    if product == Product::MySql {
-        found.extend(Binaries::unpacked(&unpacked()?));
+    match product {
+        Product::Postgres => found.retain(|found| found.beside("initdb").is_file()),
+        // Without these no data directory can be made.
+        Product::MariaDb
+            if ["mariadb-install-db", "my_print_defaults"]
+                .iter()
+                .any(|name| self::program(name).is_none()) =>
+        {
+            found.clear();
+        }
+        Product::MariaDb => {}
+        Product::MySql => found.extend(Binaries::unpacked(&unpacked()?)),
     }
     Ok(found)
 }

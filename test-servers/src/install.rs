@@ -20,7 +20,7 @@ pub fn install(product: Product, say: &dyn Fn(&str)) -> Result<(), Error> {
     }
     let outcome = match product {
         Product::Postgres => install_postgres(say),
-        Product::MariaDb => install_package(MARIADB, say),
+        Product::MariaDb => install_first(MARIADB, say),
         Product::MySql => mysql::unpack(say),
     };
     outcome.map_err(|error| Error::new(format!("{product} is missing and was not installed: {error}")))?;
@@ -33,7 +33,7 @@ pub fn install_tools(say: &dyn Fn(&str)) -> Result<(), Error> {
         [("pgbouncer", binaries::program("pgbouncer")), ("libfaketime", clock::library())];
     for (package, found) in tools {
         if found.is_none() {
-            install_package(&[package], say).map_err(|error| {
+            install_first(&[&[package]], say).map_err(|error| {
                 Error::new(format!(
                     "{package} is missing and was not installed: {error}; install it with the system's package manager"
                 ))
@@ -43,8 +43,12 @@ pub fn install_tools(say: &dyn Fn(&str)) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the packages of MariaDB's server alone have been called.
-const MARIADB: &[&str] = &["mariadb-server-core", "mariadb-server-core-10.6"];
+/// What the packages of MariaDB's server alone have been called, with those of a program that makes
+/// its data directory.
+const MARIADB: &[&[&str]] = &[
+    &["mariadb-server-core", "mariadb-client-core"],
+    &["mariadb-server-core-10.6", "mariadb-client-core-10.6"],
+];
 
 /// Where Debian's packages look whether they are to make a database cluster when they are installed.
 const NO_CLUSTER: &str = "/etc/postgresql-common/createcluster.d/lease-tests.conf";
@@ -52,17 +56,17 @@ const NO_CLUSTER: &str = "/etc/postgresql-common/createcluster.d/lease-tests.con
 /// Without the database cluster that Debian's package makes and starts.
 fn install_postgres(say: &dyn Fn(&str)) -> Result<(), Error> {
     let apt = Apt::find()?;
-    let package = apt.available(&["postgresql"], say)?;
+    let packages = apt.available(&[&["postgresql"]], say)?;
     apt.write(NO_CLUSTER, "create_main_cluster = false\n")?;
-    let installed = apt.install(package, say);
+    let installed = apt.install(packages, say);
     // What is installed after this is the machine's own affair again.
     apt.remove(NO_CLUSTER)?;
     installed
 }
 
-/// Installs the first of these packages that the system knows.
-fn install_package(names: &[&'static str], say: &dyn Fn(&str)) -> Result<(), Error> {
+/// Installs the first of these sets of packages that the system knows.
+fn install_first(sets: &[&[&str]], say: &dyn Fn(&str)) -> Result<(), Error> {
     let apt = Apt::find()?;
-    let package = apt.available(names, say)?;
-    apt.install(package, say)
+    let packages = apt.available(sets, say)?;
+    apt.install(packages, say)
 }

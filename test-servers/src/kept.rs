@@ -25,44 +25,51 @@ pub struct Kept {
 
 /// Starts the product's server if it does not run, and lets it run on.
 pub fn up(product: Product) -> Result<Kept, Error> {
-    if let Some(kept) = kept(product)? {
-        return Ok(kept);
-    }
-    let home = home(product)?;
-    remove(&home)?;
-    open_to_all(&home)?;
-    let mut instance =
-        Instance::start(Binaries::find(product)?, &home, Setup::default(), false, data::create)?;
-    let pid = instance.pid().map_or(0, Pid::as_raw);
-    let kept = Kept { version: instance.version(), url: product.url(instance.port), pid };
-    if let Err(error) = fs::write(state_file(&home), kept.state()) {
-        instance.end_at_once();
-        return Err(Error::while_doing(format_args!("write {}", state_file(&home).display()))(error));
-    }
-    Ok(kept)
+    up_in(&home(product)?, product)
 }
 
 /// The product's server that [`up`] left running, if it still runs.
 pub fn kept(product: Product) -> Result<Option<Kept>, Error> {
-    let home = home(product)?;
-    let Ok(state) = fs::read_to_string(state_file(&home)) else { return Ok(None) };
-    Ok(Kept::read(&state).filter(|kept| kept.runs_in(&home)))
+    Ok(kept_in(&home(product)?))
 }
 
 /// Stops the product's server that [`up`] left running and removes its data; answers what ran.
 pub fn down(product: Product) -> Result<Option<Kept>, Error> {
-    let home = home(product)?;
-    let kept = kept(product)?;
-    if let Some(kept) = &kept {
-        // PostgreSQL's and the others' way of ending without waiting for sessions.
-        send(
-            Pid::from_raw(kept.pid),
-            if product == Product::Postgres { Signal::SIGINT } else { Signal::SIGTERM },
-        );
-        within(Duration::from_secs(30), || !kept.runs_in(&home));
+    down_in(&home(product)?, product)
+}
+
+fn up_in(home: &Path, product: Product) -> Result<Kept, Error> {
+    if let Some(kept) = kept_in(home) {
+        return Ok(kept);
     }
-    process::end_all_within(&home);
-    remove(&home)?;
+    remove(home)?;
+    open_to_all(home)?;
+    let binaries = Binaries::find(product)?;
+    let mut instance = Instance::start(binaries, home, Setup::default(), false, data::create)?;
+    let pid = instance.pid().map_or(0, Pid::as_raw);
+    let kept = Kept { version: instance.version(), url: product.url(instance.port), pid };
+    if let Err(error) = fs::write(state_file(home), kept.state()) {
+        instance.end_at_once();
+        return Err(Error::while_doing(format_args!("write {}", state_file(home).display()))(error));
+    }
+    Ok(kept)
+}
+
+fn kept_in(home: &Path) -> Option<Kept> {
+    let state = fs::read_to_string(state_file(home)).ok()?;
+    Kept::read(&state).filter(|kept| kept.runs_in(home))
+}
+
+fn down_in(home: &Path, product: Product) -> Result<Option<Kept>, Error> {
+    let kept = kept_in(home);
+    if let Some(kept) = &kept {
+        // The way of each to end without waiting for its sessions.
+        let signal = if product == Product::Postgres { Signal::SIGINT } else { Signal::SIGTERM };
+        send(Pid::from_raw(kept.pid), signal);
+        within(Duration::from_secs(30), || !kept.runs_in(home));
+    }
+    process::end_all_within(home);
+    remove(home)?;
     Ok(kept)
 }
 
@@ -103,7 +110,37 @@ fn remove(home: &Path) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+    use crate::folder::Folder;
+
+    #[test]
+    fn a_kept_server_is_found_until_it_is_stopped() {
+        let home = Folder::new("kept").unwrap();
+        let up = up_in(home.path(), Product::Postgres).unwrap();
+        assert_eq!(kept_in(home.path()), Some(up.clone()));
+        assert_eq!(up_in(home.path(), Product::Postgres).unwrap(), up);
+        assert_eq!(down_in(home.path(), Product::Postgres).unwrap(), Some(up));
+        assert_eq!(kept_in(home.path()), None);
+        assert_eq!(process::all_within(home.path()), []);
+        assert_eq!(down_in(home.path(), Product::Postgres).unwrap(), None);
+    }
+
+    #[test]
+    fn a_process_that_has_the_number_of_a_server_is_no_server_and_is_not_stopped() {
+        let home = Folder::new("kept").unwrap();
+        let mut other = Command::new("sleep").arg("600").spawn().unwrap();
+        let url = "mysql://root@127.0.0.1:15001/test".to_owned();
+        let pid = other.id().try_into().unwrap();
+        let kept = Kept { version: "MySQL 9.7.4".to_owned(), url, pid };
+        fs::write(state_file(home.path()), kept.state()).unwrap();
+        assert_eq!(kept_in(home.path()), None);
+        assert_eq!(down_in(home.path(), Product::MySql).unwrap(), None);
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
 
     #[test]
     fn a_state_file_is_read_as_it_was_written() {

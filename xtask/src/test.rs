@@ -35,6 +35,9 @@ pub(crate) struct Tests {
 /// Runs the steps one after another and ends with the first that fails. Nothing is said after the
 /// last, so that the test runner has the last word.
 pub(crate) fn run(root: &Path, tests: &Tests) -> Result<(), Failure> {
+    if tests.arguments.iter().any(|argument| argument.starts_with("--backend")) {
+        return Err(Failure::new("write --backend before the arguments of `cargo test`"));
+    }
     require(TOOLS)?;
     let since = Instant::now();
     let products = products(tests);

@@ -208,6 +208,19 @@ fn the_arguments_of_the_test_programs_alone_reach_them() {
 }
 
 #[test]
+fn a_backend_is_tested_alone_and_chosen_before_the_arguments_of_cargo_test() {
+    let cargo = FakeCargo::that_fails("nothing");
+    let output = cargo.run(&["test", "--backend", "mariadb", "renewal"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(cargo.asked(), ["test --locked -p lease-mysql renewal -- --skip mysql::"]);
+
+    let output = cargo.run(&["test", "renewal", "--backend", "mariadb"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("write --backend before"), "{output:?}");
+    assert_eq!(cargo.asked().len(), 1);
+}
+
+#[test]
 fn ci_runs_every_check_and_no_test_when_one_fails() {
     let cargo = FakeCargo::that_fails("clippy --locked");
     let output = cargo.run(&["ci"]);

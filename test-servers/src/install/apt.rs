@@ -29,27 +29,30 @@ impl Apt {
         ))
     }
 
-    /// The first of these packages that the system's lists know; the lists are fetched if they know none.
-    pub(super) fn available(
+    /// The first of these sets of packages that the system's lists know; the lists are fetched if they
+    /// know none.
+    pub(super) fn available<'a>(
         &self,
-        names: &[&'static str],
+        sets: &[&'a [&'a str]],
         say: &dyn Fn(&str),
-    ) -> Result<&'static str, Error> {
-        let known = || names.iter().copied().find(|name| candidate(&[], name).is_some());
-        if let Some(name) = known() {
-            return Ok(name);
+    ) -> Result<&'a [&'a str], Error> {
+        let is_known = |packages: &&[&str]| packages.iter().all(|name| candidate(&[], name).is_some());
+        if let Some(packages) = sets.iter().copied().find(is_known) {
+            return Ok(packages);
         }
         say("fetching the lists of packages with apt-get update");
         self.run("apt-get", &["-qq", "update"])?;
-        known().ok_or_else(|| Error::new(format!("this system has no package {}", names.join(" or "))))
+        let names = || sets.iter().map(|packages| packages.join(" and ")).collect::<Vec<_>>().join(", or ");
+        let known = sets.iter().copied().find(is_known);
+        known.ok_or_else(|| Error::new(format!("this system's package sources do not have {}", names())))
     }
 
-    /// Installs a package as the system configures it, but starts no service of it.
-    pub(super) fn install(&self, package: &str, say: &dyn Fn(&str)) -> Result<(), Error> {
-        say(&format!("installing {package} with apt-get"));
+    /// Installs packages as the system configures them, but starts no service of theirs.
+    pub(super) fn install(&self, packages: &[&str], say: &dyn Fn(&str)) -> Result<(), Error> {
+        say(&format!("installing {} with apt-get", packages.join(" and ")));
         let options =
             ["-qq", "-y", "--no-install-recommends", "--no-remove", "-o", "DPkg::Lock::Timeout=300"];
-        self.run("apt-get", &[&options[..], &["install", package]].concat())
+        self.run("apt-get", &[&options[..], &["install"], packages].concat())
     }
 
     /// Writes a file of the system.
