@@ -13,7 +13,8 @@ use crate::{Error, process};
 pub(crate) fn base() -> Result<PathBuf, Error> {
     let base = target().join("test-servers");
     open_to_all(&base)?;
-    Ok(base)
+    // As the kernel names it, so that the folders of processes compare with it.
+    base.canonicalize().map_err(Error::while_doing(format_args!("find {}", base.display())))
 }
 
 /// The `target` that holds the program that runs; the workspace's for a program elsewhere, as

@@ -27,10 +27,15 @@ pub fn install(product: Product, say: &dyn Fn(&str)) -> Result<(), Error> {
     Binaries::find(product).map(drop)
 }
 
-/// Installs what some tests need besides the servers, if it is missing: PgBouncer and libfaketime.
+/// Installs what some tests need besides the servers, if it is missing: PgBouncer, libfaketime, and the
+/// time zones that a server takes from its environment.
 pub fn install_tools(say: &dyn Fn(&str)) -> Result<(), Error> {
-    let tools: [(&str, Option<PathBuf>); 2] =
-        [("pgbouncer", binaries::program("pgbouncer")), ("libfaketime", clock::library())];
+    let zone = PathBuf::from("/usr/share/zoneinfo/Europe/Berlin");
+    let tools = [
+        ("pgbouncer", binaries::program("pgbouncer")),
+        ("libfaketime", clock::library()),
+        ("tzdata", zone.exists().then_some(zone)),
+    ];
     for (package, found) in tools {
         if found.is_none() {
             install_first(&[&[package]], say).map_err(|error| {

@@ -42,6 +42,8 @@ fn up_in(home: &Path, product: Product) -> Result<Kept, Error> {
     if let Some(kept) = kept_in(home) {
         return Ok(kept);
     }
+    // One whose folder was removed, by `cargo clean` say, is not found any more but still runs.
+    process::end_all_within(home);
     remove(home)?;
     open_to_all(home)?;
     let binaries = Binaries::find(product)?;
@@ -125,6 +127,16 @@ mod tests {
         assert_eq!(kept_in(home.path()), None);
         assert_eq!(process::all_within(home.path()), []);
         assert_eq!(down_in(home.path(), Product::Postgres).unwrap(), None);
+    }
+
+    #[test]
+    fn a_server_whose_folder_was_removed_is_ended_all_the_same() {
+        let home = Folder::new("kept").unwrap();
+        up_in(home.path(), Product::MariaDb).unwrap();
+        fs::remove_dir_all(home.path()).unwrap();
+        assert_eq!(process::all_within(home.path()).len(), 1);
+        assert_eq!(down_in(home.path(), Product::MariaDb).unwrap(), None);
+        assert_eq!(process::all_within(home.path()), []);
     }
 
     #[test]

@@ -27,7 +27,7 @@ struct Shared {
 
 impl Shared {
     fn find(product: Product) -> Result<Self, Error> {
-        if let Ok(url) = env::var(product.variable()) {
+        if let Some(url) = env::var(product.variable()).ok().filter(|url| !url.is_empty()) {
             return Ok(Self { url, _ours: None });
         }
         if let Some(kept) = kept(product)? {

@@ -36,10 +36,12 @@ impl Holder {
     }
 }
 
-/// How many processes work in this folder.
+/// How many processes work in this folder, be it removed or not.
 fn processes_in(folder: &Path) -> usize {
+    let folder = folder.to_str().unwrap();
+    let is_in = |place: PathBuf| place.to_string_lossy().starts_with(folder);
     let pids = fs::read_dir("/proc").unwrap().flatten();
-    pids.filter(|pid| fs::read_link(pid.path().join("cwd")).is_ok_and(|its| its == folder)).count()
+    pids.filter(|pid| fs::read_link(pid.path().join("cwd")).is_ok_and(is_in)).count()
 }
 
 fn until(what: &str, is_so: impl Fn() -> bool) {

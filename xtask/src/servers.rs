@@ -24,7 +24,7 @@ pub(crate) fn provide(products: &[Product], since: Instant) -> Result<Servers, F
     let mut said = Vec::new();
     for product in products.iter().copied() {
         // Who names a server has seen to the machine; the URL may hold a password.
-        if env::var_os(product.variable()).is_some() {
+        if env::var_os(product.variable()).is_some_and(|url| !url.is_empty()) {
             said.push(format!("{product} from {}", product.variable()));
             continue;
         }

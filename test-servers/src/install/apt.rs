@@ -47,12 +47,19 @@ impl Apt {
         known.ok_or_else(|| Error::new(format!("this system's package sources do not have {}", names())))
     }
 
-    /// Installs packages as the system configures them, but starts no service of theirs.
+    /// Installs packages as the system configures them, but starts no service of theirs. Nothing that is
+    /// installed is removed for them.
     pub(super) fn install(&self, packages: &[&str], say: &dyn Fn(&str)) -> Result<(), Error> {
         say(&format!("installing {} with apt-get", packages.join(" and ")));
         let options =
             ["-qq", "-y", "--no-install-recommends", "--no-remove", "-o", "DPkg::Lock::Timeout=300"];
-        self.run("apt-get", &[&options[..], &["install"], packages].concat())
+        let install = || self.run("apt-get", &[&options[..], &["install"], packages].concat());
+        install().or_else(|_| {
+            // Old lists name packages that the mirror no longer has.
+            say("that failed; fetching the lists of packages and trying once more");
+            self.run("apt-get", &["-qq", "update"])?;
+            install()
+        })
     }
 
     /// Writes a file of the system.
