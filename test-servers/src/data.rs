@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,8 +26,7 @@ pub(crate) fn create(binaries: &Binaries, data: &Path) -> Result<(), Error> {
 /// Made aside and renamed into place, so that it is never seen half made.
 fn template(binaries: &Binaries) -> Result<PathBuf, Error> {
     let (product, version) = (binaries.product, &binaries.version);
-    // The number counts the ways in which this file has filled templates.
-    let template = folder::base()?.join(format!("new-{}-{version}-3", product.name()));
+    let template = folder::base()?.join(format!("new-{}-{version}-{:x}", product.name(), recipe()));
     // One makes it, in this process or another, and all others wait for it.
     let making = || format!("create {}", template.display());
     let lock = folder::base()?.join(format!("new-{}.lock", product.name()));
@@ -44,6 +44,13 @@ fn template(binaries: &Binaries) -> Result<PathBuf, Error> {
     }
     fs::rename(&data, &template).map_err(Error::while_doing(making()))?;
     Ok(template)
+}
+
+/// Changes when what fills a template does.
+fn recipe() -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (include_str!("data.rs"), zones::statements()).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn initialise_postgres(binaries: &Binaries, folder: &Path, data: &Path) -> Result<(), Error> {
