@@ -126,6 +126,7 @@ mod tests {
         assert_eq!(down_in(home.path(), Product::Postgres).unwrap(), Some(up));
         assert_eq!(kept_in(home.path()), None);
         assert_eq!(process::all_within(home.path()), []);
+        assert!(!home.path().exists());
         assert_eq!(down_in(home.path(), Product::Postgres).unwrap(), None);
     }
 
