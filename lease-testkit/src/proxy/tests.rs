@@ -238,6 +238,23 @@ fn a_cut_after_a_question_keeps_the_answer_from_the_client() {
 }
 
 #[test]
+fn a_server_reads_all_that_was_forwarded_to_it_though_its_answer_is_cut_off() {
+    in_each_protocol(|lab, words| {
+        let mut ends = lab.login(words);
+        lab.proxy.hold(ToClient);
+        // More than the proxy reads at a time: at the cut some of it is still on its way.
+        let (mut server, answers) = (ends.server.try_clone().unwrap(), words.answer.repeat(20_000));
+        let sender = thread::spawn(move || server.write_all(&answers));
+        ends.send(ToServer, words.question);
+        until("asked", || lab.proxy.trips() == 1);
+        lab.proxy.cut();
+        ends.receive(ToServer, words.question);
+        assert_eq!(ends.server.read(&mut [0]).unwrap(), 0);
+        sender.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn an_answer_can_be_cut_at_each_of_its_messages() {
     in_each_protocol(|lab, words| {
         let end_of_first = 5;
