@@ -22,7 +22,8 @@ pub(crate) async fn check(source: &Source, limit: &Limit, table: &Table) -> Resu
     }
     let rights = Question::new(sql::MISSING_RIGHTS.to_owned(), table.values());
     let missing = source.ask(For::Others, limit, &rights).await?;
-    let missing = missing.iter().map(|row| cell(row, 0, "", "privilege")).collect::<Result<Vec<String>, _>>()?;
+    let missing =
+        missing.iter().map(|row| cell(row, 0, "", "privilege")).collect::<Result<Vec<String>, _>>()?;
     if !missing.is_empty() {
         let message = format!("the role lacks rights; GRANT {}", missing.join("; GRANT "));
         return Err(StoreError::new(ErrorKind::Denied, message));
@@ -45,7 +46,9 @@ fn is_durable(fsync: &str, synchronous_commit: &str) -> Result<(), StoreError> {
     let problem = if fsync != "on" {
         format!("fsync is {fsync} on the server, so a crash can damage the database; set it to on")
     } else if synchronous_commit != "on" {
-        format!("synchronous_commit is {synchronous_commit} whatever the session says, so a crash forgets claims")
+        format!(
+            "synchronous_commit is {synchronous_commit} whatever the session says, so a crash forgets claims"
+        )
     } else {
         return Ok(());
     };
@@ -68,7 +71,8 @@ async fn try_to_claim(source: &Source, limit: &Limit, table: &Table) -> Result<(
 fn trial_claim() -> Result<Vec<crate::row::Value>, StoreError> {
     let no_name = |error: &dyn std::fmt::Display| StoreError::new(ErrorKind::Other, error.to_string());
     let holder = Holder::mint().map_err(|error| no_name(&error))?;
-    let name = LeaseName::new(&format!("check of lease-postgres {holder}")).map_err(|error| no_name(&error))?;
+    let name =
+        LeaseName::new(&format!("check of lease-postgres {holder}")).map_err(|error| no_name(&error))?;
     let claim = Claim { name, holder, ttl: Duration::from_secs(1), instance: Instance::default() };
     claim_values(&claim, [])
 }
@@ -80,7 +84,9 @@ mod tests {
     #[test]
     fn a_server_that_forgets_what_it_acknowledged_is_refused() {
         assert!(is_durable("on", "on").is_ok());
-        for (fsync, synchronous_commit, says) in [("off", "on", "fsync is off"), ("on", "off", "synchronous_commit is off")] {
+        for (fsync, synchronous_commit, says) in
+            [("off", "on", "fsync is off"), ("on", "off", "synchronous_commit is off")]
+        {
             let error = is_durable(fsync, synchronous_commit).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotDurable);
             assert!(error.to_string().contains(says), "{error}");

@@ -89,7 +89,8 @@ impl Server {
     /// Sets what statements rely on, and refuses a server that is not a primary, in one round trip.
     async fn begin_session(&self, client: &Client, version: Option<&str>) -> Result<(), StoreError> {
         let answer = client.simple_query(if self.pooler { sql::IS_STANDBY } else { sql::SESSION }).await;
-        let is_old = version.is_some_and(|version| product::major(version).is_none_or(|major| major < product::OLDEST));
+        let is_old = version
+            .is_some_and(|version| product::major(version).is_none_or(|major| major < product::OLDEST));
         if answer.is_err() || is_old {
             // Another product would fail on any statement; it is named when it names itself.
             let named = client.simple_query(sql::VERSION).await.ok();
@@ -324,9 +325,8 @@ mod tests {
     #[test]
     fn a_configuration_without_a_host_or_with_too_few_ports_is_refused() {
         let mut config = Config::new();
-        let refused = |config: &Config| {
-            Server::new(config, Tls::of(config), false).err().map(|error| error.kind())
-        };
+        let refused =
+            |config: &Config| Server::new(config, Tls::of(config), false).err().map(|error| error.kind());
         assert_eq!(refused(&config), Some(ErrorKind::Invalid));
         config.host("a").host("b").host("c").port(1).port(2);
         assert_eq!(refused(&config), Some(ErrorKind::Invalid));

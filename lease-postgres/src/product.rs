@@ -20,7 +20,8 @@ pub(crate) fn is_supported(version: &str) -> Result<(), StoreError> {
     let found = if version.split('.').count() == 4 && version.split('.').all(is_number) {
         format!("it is ClickHouse {shown}")
     } else if let Some(number) = version.strip_prefix("PostgreSQL ") {
-        let (is_another, is_old) = (number.contains("-YB-"), major(number).is_none_or(|major| major < OLDEST));
+        let (is_another, is_old) =
+            (number.contains("-YB-"), major(number).is_none_or(|major| major < OLDEST));
         if !is_another && !is_old {
             return Ok(());
         }

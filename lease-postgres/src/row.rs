@@ -88,7 +88,10 @@ impl FromIterator<String> for Value {
 }
 
 /// The parameters of every claim, `$1` to `$7`, and those of this kind of claim.
-pub(crate) fn claim_values(claim: &Claim, more: impl IntoIterator<Item = Value>) -> Result<Vec<Value>, StoreError> {
+pub(crate) fn claim_values(
+    claim: &Claim,
+    more: impl IntoIterator<Item = Value>,
+) -> Result<Vec<Value>, StoreError> {
     let Claim { name, holder, ttl, instance } = claim;
     let identity =
         [instance.name(), instance.process_facts(), instance.address_text(), instance.version_text()];

@@ -104,7 +104,8 @@ impl Shape {
             return Some(StoreError::new(ErrorKind::NotDurable, message));
         }
         kind.hides_rows.then(|| {
-            let message = format!("row security hides rows of table {shown} from this role; leases need all of them");
+            let message =
+                format!("row security hides rows of table {shown} from this role; leases need all of them");
             StoreError::new(ErrorKind::Denied, message)
         })
     }
@@ -123,7 +124,8 @@ impl Shape {
             "f" => "it is a foreign table".to_owned(),
             _ => "it is no table".to_owned(),
         };
-        let message = format!("{} is not a lease table: {why}; choose another table name or schema", table.shown());
+        let message =
+            format!("{} is not a lease table: {why}; choose another table name or schema", table.shown());
         Some(StoreError::new(ErrorKind::Schema, message))
     }
 
@@ -244,14 +246,34 @@ mod tests {
         let changes: [(Change, ErrorKind, &str); 11] = [
             (|shape| shape.kind = None, ErrorKind::Schema, "table leases is missing; run migrate()"),
             (|shape| drop(shape.columns.pop()), ErrorKind::Schema, "no column rerun_slot_ms"),
-            (|shape| drop(shape.kind.as_mut().unwrap().unique.pop()), ErrorKind::Schema, "no UNIQUE (name, term)"),
-            (|shape| drop(shape.kind.as_mut().unwrap().unique.remove(0)), ErrorKind::Schema, "primary key is not name"),
+            (
+                |shape| drop(shape.kind.as_mut().unwrap().unique.pop()),
+                ErrorKind::Schema,
+                "no UNIQUE (name, term)",
+            ),
+            (
+                |shape| drop(shape.kind.as_mut().unwrap().unique.remove(0)),
+                ErrorKind::Schema,
+                "primary key is not name",
+            ),
             (|shape| drop(shape.columns.remove(0)), ErrorKind::Schema, "it has no column name"),
             (|shape| shape.columns[6].data_type = "integer".to_owned(), ErrorKind::Schema, "term is integer"),
             (|shape| shape.columns[1].not_null = false, ErrorKind::Schema, "holder can be NULL"),
-            (|shape| shape.columns[0].collation = "default".to_owned(), ErrorKind::Schema, "collated by default"),
-            (|shape| shape.kind.as_mut().unwrap().relation = "v".to_owned(), ErrorKind::Schema, "it is a view"),
-            (|shape| shape.kind.as_mut().unwrap().persistence = "u".to_owned(), ErrorKind::NotDurable, "unlogged"),
+            (
+                |shape| shape.columns[0].collation = "default".to_owned(),
+                ErrorKind::Schema,
+                "collated by default",
+            ),
+            (
+                |shape| shape.kind.as_mut().unwrap().relation = "v".to_owned(),
+                ErrorKind::Schema,
+                "it is a view",
+            ),
+            (
+                |shape| shape.kind.as_mut().unwrap().persistence = "u".to_owned(),
+                ErrorKind::NotDurable,
+                "unlogged",
+            ),
             (|shape| shape.kind.as_mut().unwrap().hides_rows = true, ErrorKind::Denied, "row security"),
         ];
         for (change, kind, says) in changes {

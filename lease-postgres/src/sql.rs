@@ -303,7 +303,9 @@ pub(crate) fn finish_slot(table: &Table) -> String {
 /// `finish_slot`, second step, for a lease that was lost: the claim that replaced it may have been
 /// for a later slot, which does not match, or for this slot's rerun, for which the end counts as well.
 pub(crate) fn record_end(table: &Table) -> String {
-    format!("UPDATE {table} SET unfinished_slot_ms = 0 WHERE name = $1 AND unfinished_slot_ms = $2 RETURNING 1")
+    format!(
+        "UPDATE {table} SET unfinished_slot_ms = 0 WHERE name = $1 AND unfinished_slot_ms = $2 RETURNING 1"
+    )
 }
 
 /// `unfinished_slots`: a name given twice comes back once.

@@ -88,7 +88,10 @@ impl PostgresStore {
         Self::on(options.table, &place, Source::own(server), Thread::Own(thread))
     }
 
-    pub(crate) fn on_pool(options: PostgresOptions, pool: deadpool_postgres::Pool) -> Result<Self, StoreError> {
+    pub(crate) fn on_pool(
+        options: PostgresOptions,
+        pool: deadpool_postgres::Pool,
+    ) -> Result<Self, StoreError> {
         let handle = Handle::try_current().map_err(|error| {
             let message = "open_pool() has to be called on the tokio runtime that the pool is used on";
             StoreError::new(ErrorKind::Runtime, message).with_source(error).without_effect()
@@ -142,7 +145,12 @@ impl PostgresStore {
     }
 
     /// A write of a holder or a bystander, which may be sent twice.
-    async fn write(&self, within: Duration, sql: String, values: impl Into<Vec<Value>>) -> Result<Vec<Row>, StoreError> {
+    async fn write(
+        &self,
+        within: Duration,
+        sql: String,
+        values: impl Into<Vec<Value>>,
+    ) -> Result<Vec<Row>, StoreError> {
         self.ask(For::Holders, Repeat::Always, within, Question::new(sql, values)).await
     }
 
@@ -280,7 +288,8 @@ impl LeaseStore for PostgresStore {
             let (name, holder) = (cell::<&str>(row, 0, "", "name")?, cell::<&str>(row, 1, "", "holder")?);
             renewed.insert((name, holder), Renewed { step_down: cell(row, 2, name, "resign_term")? });
         }
-        let answer = |lease: &Holding| renewed.get(&(lease.name.as_str(), lease.holder.hex().as_str())).copied();
+        let answer =
+            |lease: &Holding| renewed.get(&(lease.name.as_str(), lease.holder.hex().as_str())).copied();
         Ok(leases.iter().map(answer).collect())
     }
 
@@ -383,7 +392,8 @@ impl LeaseStore for PostgresStore {
             }
         }
         let left = within.saturating_sub(self.shared.clock.now().since(started));
-        let rows = self.write(left, sql::record_end(self.table()), [name.into(), slot.as_millis().into()]).await?;
+        let rows =
+            self.write(left, sql::record_end(self.table()), [name.into(), slot.as_millis().into()]).await?;
         Ok(FinishAnswer::Lost { recorded: !rows.is_empty() })
     }
 

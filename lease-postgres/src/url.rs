@@ -33,15 +33,18 @@ pub(crate) fn parse(url: &str) -> Result<(Config, Tls), StoreError> {
             "sslkey" => settings.key = Some(PathBuf::from(value)),
             // Only a primary is used, so these ask for nothing more.
             "target_session_attrs" if matches!(&*value, "any" | "read-write" | "primary") => {}
-            "target_session_attrs" => return Err(invalid("leases need the primary; leave target_session_attrs out")),
+            "target_session_attrs" => {
+                return Err(invalid("leases need the primary; leave target_session_attrs out"));
+            }
             _ => others.push(pair),
         }
     }
-    let mut config: Config =
-        format!("postgresql://{authority}{path}?{}", others.join("&")).parse().map_err(|error: tokio_postgres::Error| {
+    let mut config: Config = format!("postgresql://{authority}{path}?{}", others.join("&")).parse().map_err(
+        |error: tokio_postgres::Error| {
             let why = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
             invalid(&why.replace(char::is_control, " "))
-        })?;
+        },
+    )?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         config.host("localhost");
     }
@@ -64,7 +67,9 @@ impl TlsSettings {
         let default = if roots == Some(Roots::System) { SslMode::VerifyFull } else { SslMode::Prefer };
         let mode = mode.unwrap_or(default);
         if roots == Some(Roots::System) && mode != SslMode::VerifyFull {
-            return Err(invalid("sslrootcert=system needs sslmode=verify-full, or anybody's certificate would do"));
+            return Err(invalid(
+                "sslrootcert=system needs sslmode=verify-full, or anybody's certificate would do",
+            ));
         }
         if roots.is_none() && mode == SslMode::VerifyCa {
             return Err(invalid("sslmode=verify-ca needs sslrootcert, the file of the CA to trust"));
@@ -112,7 +117,8 @@ mod tests {
     #[test]
     fn hosts_database_user_and_password_go_to_the_driver() {
         let (config, tls) =
-            parse("postgresql://me:p%40ss%2F@a:1,[::1]:2/db?application_name=x%40y&connect_timeout=3").unwrap();
+            parse("postgresql://me:p%40ss%2F@a:1,[::1]:2/db?application_name=x%40y&connect_timeout=3")
+                .unwrap();
         assert_eq!(config.get_hosts(), [Host::Tcp("a".to_owned()), Host::Tcp("::1".to_owned())]);
         assert_eq!((config.get_ports(), config.get_dbname()), (&[1, 2][..], Some("db")));
         assert_eq!((config.get_user(), config.get_password()), (Some("me"), Some(&b"p@ss/"[..])));
@@ -134,7 +140,8 @@ mod tests {
         ] {
             assert_eq!(tls(&format!("sslmode={text}")).mode, mode);
         }
-        let whole = tls("sslmode=verify-ca&sslrootcert=%2Fa%20b&sslcert=c&sslkey=k&target_session_attrs=primary");
+        let whole =
+            tls("sslmode=verify-ca&sslrootcert=%2Fa%20b&sslcert=c&sslkey=k&target_session_attrs=primary");
         let client = Some((PathBuf::from("c"), PathBuf::from("k")));
         let roots = Some(Roots::File(PathBuf::from("/a b")));
         assert_eq!(whole, Tls { mode: SslMode::VerifyCa, roots, client, direct: false });
