@@ -49,6 +49,13 @@ impl Identifier {
     }
 }
 
+/// `leases`, the table's name unless another is chosen.
+impl Default for Identifier {
+    fn default() -> Self {
+        Self("leases".to_owned())
+    }
+}
+
 impl fmt::Display for Identifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)

@@ -29,13 +29,16 @@ pub enum Repeat {
     WithoutEffect,
 }
 
+/// Longer than anybody waits, and short enough to be added to any clock.
+const FOREVER: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Limit {
     /// The time `within` which the caller waits, from now.
     pub fn new(clock: &Arc<dyn Clock>, within: Duration) -> Self {
-        let now = clock.now();
+        let (now, within) = (clock.now(), within.min(FOREVER));
         Self { until: now + within / 10 * 9, give_up: now + within, clock: Arc::clone(clock) }
     }
 

@@ -117,14 +117,16 @@ async fn a_statement_runs_on_while_the_callers_runtime_is_blocked_and_when_its_f
     let io = IoThread::start("io of a test").unwrap();
     let ran = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&ran);
+    let (go, gone) = tokio::sync::oneshot::channel::<()>();
     let mut statement = Box::pin(io.run(async move {
-        tokio::task::yield_now().await;
+        gone.await.unwrap();
         assert_eq!(std::thread::current().name(), Some("io of a test"));
         counter.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }));
     assert!((&mut statement).now_or_never().is_none());
     drop(statement);
+    go.send(()).unwrap();
     // This blocks the one thread of the test's runtime.
     until(|| ran.load(Ordering::Relaxed) == 1);
 }
@@ -174,4 +176,7 @@ fn the_time_left_is_read_from_the_clock_that_counts_suspension() {
     let limit = Limit::new(&clock, SECOND * 1_000);
     assert!(limit.left() <= SECOND * 900 && limit.left() > SECOND * 600);
     assert_eq!(Limit::new(&clock, Duration::ZERO).left(), Duration::ZERO);
+    // Whoever waits for ever waits for years, which still fit on every clock.
+    let left = Limit::new(&clock, Duration::MAX).left();
+    assert!(Instant::now().checked_add(left).is_some() && left > SECOND * 86_400);
 }
