@@ -26,9 +26,14 @@ pub(crate) async fn look(lent: &mut Lent, table: &Identifier) -> Result<(), Stor
 /// Judges `sql::SERVER_STATE`.
 fn is_fit([flush, binlog, sync_binlog, read_only]: [i64; 4], format: &str) -> Result<(), StoreError> {
     let (kind, message) = if read_only != 0 {
-        (ErrorKind::ReadOnly, "the server is read-only: a replica, or a primary that was demoted; use the primary".to_owned())
+        (
+            ErrorKind::ReadOnly,
+            "the server is read-only: a replica, or a primary that was demoted; use the primary".to_owned(),
+        )
     } else if !matches!(flush, 1 | 3) {
-        let message = format!("commits would not survive a crash: innodb_flush_log_at_trx_commit is {flush}; set it to 1");
+        let message = format!(
+            "commits would not survive a crash: innodb_flush_log_at_trx_commit is {flush}; set it to 1"
+        );
         (ErrorKind::NotDurable, message)
     } else if binlog != 0 && sync_binlog != 1 {
         let message = format!(
@@ -36,7 +41,8 @@ fn is_fit([flush, binlog, sync_binlog, read_only]: [i64; 4], format: &str) -> Re
         );
         (ErrorKind::NotDurable, message)
     } else if binlog != 0 && format.eq_ignore_ascii_case("STATEMENT") {
-        let message = "binlog_format is STATEMENT, which cannot log row locks; set it to ROW or MIXED".to_owned();
+        let message =
+            "binlog_format is STATEMENT, which cannot log row locks; set it to ROW or MIXED".to_owned();
         (ErrorKind::Unsupported, message)
     } else {
         return Ok(());
@@ -50,7 +56,8 @@ async fn try_to_write(lent: &mut Lent, table: &Identifier) -> Result<(), StoreEr
     let other = |error: &dyn std::fmt::Display| StoreError::new(ErrorKind::Other, error.to_string());
     let holder = Holder::mint().map_err(|error| other(&error))?;
     let name = LeaseName::new(&format!("check of lease-mysql {holder}")).map_err(|error| other(&error))?;
-    let values = claim_values(&Claim { name, holder, ttl: Duration::from_secs(1), instance: Instance::default() })?;
+    let values =
+        claim_values(&Claim { name, holder, ttl: Duration::from_secs(1), instance: Instance::default() })?;
     let mut trial = vec!["START TRANSACTION".to_owned()];
     for sql in [sql::claim(table), sql::claim_new(table)] {
         trial.extend(Flight::one(sql, values.clone()).written_out());

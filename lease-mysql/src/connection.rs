@@ -47,7 +47,10 @@ pub(crate) struct Connections {
 }
 
 enum Source {
-    Own { io: IoThread, lanes: [managed::Pool<Opener>; 3] },
+    Own {
+        io: IoThread,
+        lanes: [managed::Pool<Opener>; 3],
+    },
     /// The user's. Its connections belong to the user's runtime, so the statements run there.
     Borrowed(Pool),
 }
@@ -80,7 +83,11 @@ impl Connections {
 
     /// A pool of the user's.
     pub(crate) fn borrowed(pool: Pool) -> Result<Self, StoreError> {
-        Ok(Self { source: Source::Borrowed(pool), place: "by a pool of the caller's".to_owned(), product: Arc::default() })
+        Ok(Self {
+            source: Source::Borrowed(pool),
+            place: "by a pool of the caller's".to_owned(),
+            product: Arc::default(),
+        })
     }
 
     /// `MariaDB host:3306/database`; before the first connection it is taken for MySQL.
@@ -172,9 +179,9 @@ impl Connections {
                 let pool = &lanes[lane as usize];
                 timeout(limit.left(), pool.get()).await.map(|had| had.map(Lent::own).map_err(of_pool))
             }
-            Source::Borrowed(pool) => timeout(limit.left(), pool.get_conn()).await.map(|had| {
-                had.map(Lent::borrowed).map_err(|error| StoreError::from(Failure::from(error)))
-            }),
+            Source::Borrowed(pool) => timeout(limit.left(), pool.get_conn())
+                .await
+                .map(|had| had.map(Lent::borrowed).map_err(|error| StoreError::from(Failure::from(error)))),
         };
         let had = had.unwrap_or_else(|_| {
             Err(StoreError::new(ErrorKind::Timeout, "no connection could be had in time"))
@@ -247,13 +254,16 @@ async fn greet(conn: &mut Conn) -> Result<Product, StoreError> {
 /// Judges the answer to `sql::SERVER`.
 pub(crate) fn product(answers: &[Answer]) -> Result<Product, StoreError> {
     let row = answers.first().and_then(|answer| answer.rows.first());
-    let text = |index| row.and_then(|row| crate::row::string(row, index, "", "version").ok()).unwrap_or_default();
+    let text =
+        |index| row.and_then(|row| crate::row::string(row, index, "", "version").ok()).unwrap_or_default();
     recognize(&text(0), &text(1))
 }
 
 /// What is done on one connection, about one table.
-pub(crate) type Work =
-    for<'a> fn(&'a mut Lent, &'a Identifier) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
+pub(crate) type Work = for<'a> fn(
+    &'a mut Lent,
+    &'a Identifier,
+) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
 
 /// A connection that is out for a flight or more. Dropped before it is given back, it is closed.
 pub(crate) struct Lent(Option<Out>);
@@ -283,7 +293,8 @@ impl Lent {
                 let values = values.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.clone()));
                 let params: std::collections::HashMap<Vec<u8>, Value> = values.collect();
                 let params = if params.is_empty() { Params::Empty } else { Params::Named(params) };
-                let result: QueryResult<'_, '_, BinaryProtocol> = conn.exec_iter(sql.as_str(), params).await?;
+                let result: QueryResult<'_, '_, BinaryProtocol> =
+                    conn.exec_iter(sql.as_str(), params).await?;
                 collect(result, 1).await
             }
             (Some(Out::Own(conn)), Flight::Many(statements)) => send_many(conn, statements).await,

@@ -38,7 +38,9 @@ impl From<Failure> for StoreError {
         let words = one_line(&error);
         let message = match (&error, class.says) {
             (Error::Server(server), Some(says)) => format!("{says} (error {}: {words})", server.code),
-            (Error::Server(server), None) => format!("the server answered with error {}: {words}", server.code),
+            (Error::Server(server), None) => {
+                format!("the server answered with error {}: {words}", server.code)
+            }
             (_, Some(says)) => format!("{says} ({words})"),
             (_, None) => format!("the MySQL driver failed: {words}"),
         };
@@ -100,7 +102,8 @@ fn classify_driver(error: &Error) -> Class {
             ErrorKind::Denied,
             "no TLS connection: see the server's certificate, ssl-mode, ssl-ca, ssl-cert and ssl-key",
         ),
-        Error::Io(IoError::Io(_)) | Error::Driver(DriverError::ConnectionClosed | DriverError::PoolDisconnected) => {
+        Error::Io(IoError::Io(_))
+        | Error::Driver(DriverError::ConnectionClosed | DriverError::PoolDisconnected) => {
             unknown(ErrorKind::Unavailable, "the connection failed")
         }
         Error::Driver(DriverError::NoClientSslFlagFromServer) => {
@@ -159,7 +162,10 @@ const CLASSES: &[(&[u16], Class)] = &[
     // Out of range, two ways; a CHECK of MySQL and of MariaDB.
     (
         &[1690, 1264, 3819, 4025],
-        none(ErrorKind::Damaged, "the row holds a value that no lease store writes, or its term has no successor"),
+        none(
+            ErrorKind::Damaged,
+            "the row holds a value that no lease store writes, or its term has no successor",
+        ),
     ),
     (&[1021, 1114], none(ErrorKind::Full, "the server has no room left")),
     // Syntax; a feature it lacks; an unknown function, character set or system variable.
@@ -320,10 +326,7 @@ mod tests {
     #[test]
     fn an_error_is_one_line_and_keeps_the_drivers_own() {
         let error = server(1064, "near 'a\nb\0'");
-        assert_eq!(
-            error.to_string(),
-            "the server does not take the statement (error 1064: near 'a b ')"
-        );
+        assert_eq!(error.to_string(), "the server does not take the statement (error 1064: near 'a b ')");
         assert!(error.source().unwrap().is::<Error>());
         let packet = Error::Driver(DriverError::UnexpectedPacket { payload: b"secret".to_vec() });
         let text = StoreError::from(Failure::from(packet)).to_string();

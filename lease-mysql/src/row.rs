@@ -55,7 +55,8 @@ impl Answer {
         if self.id == 0 {
             return Ok(None);
         }
-        let term = i64::try_from(self.id).map_err(|_| damaged(name.as_str(), "term", &self.id.to_string()))?;
+        let term =
+            i64::try_from(self.id).map_err(|_| damaged(name.as_str(), "term", &self.id.to_string()))?;
         term_of(name.as_str(), term).map(Some)
     }
 }
@@ -162,7 +163,12 @@ pub(crate) fn integer(row: &Row, index: usize, name: &str, column: &'static str)
     number.ok_or_else(|| damaged(name, column, kind_of(found)))
 }
 
-pub(crate) fn string(row: &Row, index: usize, name: &str, column: &'static str) -> Result<String, StoreError> {
+pub(crate) fn string(
+    row: &Row,
+    index: usize,
+    name: &str,
+    column: &'static str,
+) -> Result<String, StoreError> {
     match row.as_ref(index) {
         Some(Value::Bytes(bytes)) => {
             String::from_utf8(bytes.clone()).map_err(|_| damaged(name, column, "no UTF-8"))

@@ -42,7 +42,8 @@ impl Shape {
     fn read<'a>(kind: &'a [Answer], columns: &'a [Answer]) -> Result<Self, StoreError> {
         let rows = |answers: &'a [Answer]| answers.iter().flat_map(|answer| &answer.rows);
         let text = |row: &Row, index| string(row, index, "", "of the catalogue");
-        let kind = rows(kind).next().map(|row| Ok::<_, StoreError>((text(row, 0)?, text(row, 1)?))).transpose()?;
+        let kind =
+            rows(kind).next().map(|row| Ok::<_, StoreError>((text(row, 0)?, text(row, 1)?))).transpose()?;
         let column = |row: &Row| {
             Ok(Column {
                 name: text(row, 0)?,

@@ -172,7 +172,8 @@ const LEASES_PER_UPDATE: usize = 500;
 /// The values are written as digits; a list has no place for parameters.
 pub(crate) fn renew_many(table: &Identifier, leases: &[Holding], ttl_ms: i64) -> Vec<String> {
     let pairs = |leases: &[Holding]| {
-        let pair = |lease: &Holding| format!("({}, {})", hex(lease.name.as_str()), hex(lease.holder.hex().as_str()));
+        let pair =
+            |lease: &Holding| format!("({}, {})", hex(lease.name.as_str()), hex(lease.holder.hex().as_str()));
         leases.iter().map(pair).collect::<Vec<_>>().join(", ")
     };
     let update = |leases: &[Holding]| {
@@ -261,7 +262,9 @@ pub(crate) fn slot_state(table: &Identifier) -> String {
 pub(crate) fn claim_slot(table: &Identifier) -> String {
     take(
         table,
-        &format!("term = :seen_term AND slot_ms = :seen_slot AND unfinished_slot_ms = :seen_unfinished AND expires_at_ms <= {NOW}"),
+        &format!(
+            "term = :seen_term AND slot_ms = :seen_slot AND unfinished_slot_ms = :seen_unfinished AND expires_at_ms <= {NOW}"
+        ),
         ", lease.slot_ms = :slot, lease.unfinished_slot_ms = :slot",
     )
 }

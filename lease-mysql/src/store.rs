@@ -65,7 +65,8 @@ impl MysqlStore {
 
     pub(crate) fn new(connections: Connections, table: Identifier) -> Result<Self, StoreError> {
         let clock = SystemClock::shared().map_err(|error| {
-            StoreError::new(ErrorKind::Unavailable, format!("no thread can be started: {error}")).with_source(error)
+            StoreError::new(ErrorKind::Unavailable, format!("no thread can be started: {error}"))
+                .with_source(error)
         })?;
         Ok(Self { shared: Arc::new(Shared { connections: Arc::new(connections), table, clock }) })
     }
@@ -76,7 +77,13 @@ impl MysqlStore {
     }
 
     /// Asks for one statement that changes nothing.
-    async fn read(&self, lane: Lane, limit: Limit, sql: String, values: Values) -> Result<Answer, StoreError> {
+    async fn read(
+        &self,
+        lane: Lane,
+        limit: Limit,
+        sql: String,
+        values: Values,
+    ) -> Result<Answer, StoreError> {
         self.ask(lane, limit, sql, values).await.map_err(StoreError::without_effect)
     }
 
@@ -86,7 +93,12 @@ impl MysqlStore {
     }
 
     /// Asks for the first claim of a name: the term, unless somebody else has made the row.
-    async fn claim_new(&self, limit: &Limit, sql: String, values: Values) -> Result<Option<Term>, StoreError> {
+    async fn claim_new(
+        &self,
+        limit: &Limit,
+        sql: String,
+        values: Values,
+    ) -> Result<Option<Term>, StoreError> {
         match self.claim_by(limit, sql, values).await {
             Ok(answer) => Ok((answer.made == 1).then_some(Term::FIRST)),
             Err(error) if error::number(&error) == Some(error::DUPLICATE_KEY) => Ok(None),
@@ -352,7 +364,8 @@ impl LeaseStore for MysqlStore {
     }
 
     async fn last_slot(&self, name: &LeaseName, within: Duration) -> Result<Option<Slot>, StoreError> {
-        let found = self.read(Lane::Other, self.limit(within), sql::last_slot(self.table()), of(name)).await?;
+        let found =
+            self.read(Lane::Other, self.limit(within), sql::last_slot(self.table()), of(name)).await?;
         let Some(row) = found.rows.first() else { return Ok(None) };
         slot_of(name.as_str(), "slot_ms", integer(row, 0, name.as_str(), "slot_ms")?)
     }

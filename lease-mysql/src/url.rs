@@ -102,11 +102,13 @@ fn split(url: &str) -> Result<(String, Tls), StoreError> {
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     // A `?`, `#` or `/` in a password cuts the URL in the wrong place, and parts of it would go astray.
     let astray = |part: &str| part.contains('@');
-    let path = place.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+    let path =
+        place.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
     if url.contains('#') || astray(query) || astray(path) {
         return Err(invalid("write ? as %3F, # as %23, / as %2F and @ as %40 in user name and password"));
     }
-    let place = place.strip_prefix("mariadb://").map_or_else(|| place.to_owned(), |rest| format!("mysql://{rest}"));
+    let place =
+        place.strip_prefix("mariadb://").map_or_else(|| place.to_owned(), |rest| format!("mysql://{rest}"));
     let mut tls = Tls::default();
     let mut rest = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -134,9 +136,7 @@ fn mode(value: &str) -> Result<Mode, StoreError> {
         "VERIFY_CA" => Mode::VerifyCa,
         "VERIFY_IDENTITY" => Mode::VerifyIdentity,
         _ => {
-            return Err(invalid(
-                "ssl-mode is DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY",
-            ));
+            return Err(invalid("ssl-mode is DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY"));
         }
     })
 }
@@ -178,7 +178,8 @@ fn refused(error: &UrlError) -> StoreError {
 }
 
 fn invalid(what: &str) -> StoreError {
-    StoreError::new(ErrorKind::Invalid, format!("the URL of the database cannot be used: {what}")).without_effect()
+    StoreError::new(ErrorKind::Invalid, format!("the URL of the database cannot be used: {what}"))
+        .without_effect()
 }
 
 #[cfg(test)]
@@ -202,7 +203,8 @@ mod tests {
     fn the_modes_are_those_of_the_servers_own_clients() {
         let with = |parameters: &str| {
             let target = target(&format!("mysql://me@h/db?{parameters}"));
-            let ssl = target.opts.ssl_opts().map(|ssl| (ssl.accept_invalid_certs(), ssl.skip_domain_validation()));
+            let ssl =
+                target.opts.ssl_opts().map(|ssl| (ssl.accept_invalid_certs(), ssl.skip_domain_validation()));
             (ssl, target.plain.is_some())
         };
         assert_eq!(with(""), (Some((true, true)), true));
