@@ -5,7 +5,8 @@ use std::time::Duration;
 use lease_core::store::{Claim, Identifier, StoreError};
 use lease_core::{ErrorKind, Holder, Instance, LeaseName};
 
-use crate::connection::{Lent, product};
+use crate::lent::Lent;
+use crate::opener::product;
 use crate::row::{Flight, claim_values, integer, no_row, string};
 use crate::{schema, sql};
 

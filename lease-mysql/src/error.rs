@@ -64,6 +64,8 @@ pub(crate) fn number(error: &StoreError) -> Option<u16> {
 pub(crate) const DUPLICATE_KEY: u16 = 1062;
 /// A lock was waited for as long as the session lets it.
 pub(crate) const LOCK_WAIT_TIMEOUT: u16 = 1205;
+/// A transaction is open already.
+pub(crate) const IN_TRANSACTION: u16 = 1568;
 /// The table is not there.
 pub(crate) const NO_SUCH_TABLE: u16 = 1146;
 /// The column is there already.
@@ -144,6 +146,10 @@ const CLASSES: &[(&[u16], Class)] = &[
     // `read_only`, `super_read_only` and other options; a read-only transaction; InnoDB read-only, as servers
     // and versions say it.
     (&[1290, 1792, 1836, 1036, 1874], none(ErrorKind::ReadOnly, "the server takes no writes")),
+    (
+        &[IN_TRANSACTION],
+        none(ErrorKind::Unavailable, "somebody has left a transaction open on a connection of the pool"),
+    ),
     (&[1045, 1698], none(ErrorKind::Denied, "the server refuses the login")),
     (&[1820, 1862], none(ErrorKind::Denied, "the user's password has expired")),
     (&[3118, 4151], none(ErrorKind::Denied, "the user's account is locked")),
@@ -220,6 +226,7 @@ mod tests {
             ("READ_ONLY_MODE", 1836, ReadOnly, Without),
             ("OPEN_AS_READONLY", 1036, ReadOnly, Without),
             ("INNODB_READ_ONLY", 1874, ReadOnly, Without),
+            ("CANT_CHANGE_TX_CHARACTERISTICS", 1568, Unavailable, Without),
             ("ACCESS_DENIED", 1045, Denied, Without),
             ("ACCESS_DENIED_NO_PASSWORD", 1698, Denied, Without),
             ("MUST_CHANGE_PASSWORD", 1820, Denied, Without),

@@ -3,6 +3,8 @@
 mod check;
 mod connection;
 mod error;
+mod lent;
+mod opener;
 mod options;
 mod row;
 mod schema;

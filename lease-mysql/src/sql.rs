@@ -70,13 +70,16 @@ pub(crate) const BORROW: [&str; 4] = [
     "START TRANSACTION",
 ];
 
-/// And behind it. When the statement fails these are not run, and the connection is closed.
+/// And behind it.
 pub(crate) const RETURN: [&str; 3] = [
     "COMMIT AND NO CHAIN NO RELEASE",
     "SET SESSION sql_mode = @lease_sql_mode, innodb_lock_wait_timeout = @lease_lock_wait, \
      lock_wait_timeout = @lease_ddl_wait",
     "SET @lease_sql_mode = NULL, @lease_lock_wait = NULL, @lease_ddl_wait = NULL, @lease_now = NULL",
 ];
+
+/// Instead of [`RETURN`], for a flight that the server broke off.
+pub(crate) const UNDO: [&str; 3] = ["ROLLBACK AND NO CHAIN NO RELEASE", RETURN[1], RETURN[2]];
 
 /// A claim on a row that exists: locks the row if `condition` holds and nobody else has it locked, then writes what a granted
 /// claim writes, and `more`. The answer's id is the new term; 0 when there was no such row.
