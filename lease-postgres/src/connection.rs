@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, join3};
 use lease_core::ErrorKind;
-use lease_core::store::{Limit, StoreError};
+use lease_core::store::{Effect, Limit, StoreError};
 use tokio::time::timeout;
 use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
@@ -100,10 +100,7 @@ impl Server {
         let messages = answer.map_err(of_connecting)?;
         match first_column(&messages) {
             Some("f") => Ok(()),
-            Some(_) => {
-                let message = "the server is a standby (in recovery); leases need the primary";
-                Err(StoreError::new(ErrorKind::ReadOnly, message).without_effect())
-            }
+            Some(_) => Err(is_standby()),
             None => Err(StoreError::new(ErrorKind::Other, "the server did not say whether it is a primary")
                 .without_effect()),
         }
@@ -235,7 +232,7 @@ impl Connection {
                 Asked { answer: Ok(rows), clean: true }
             }
             (Err(error), set) => failed(of_statement(error), set.is_ok()),
-            (Ok(_), Err(error)) => failed(unknown(of_statement(error)), false),
+            (Ok(_), Err(error)) => failed(unknown(&of_statement(error)), false),
         }
     }
 }
@@ -254,18 +251,32 @@ pub(crate) async fn ask_in_transaction(client: &Client, limit: &Limit, question:
         client.batch_execute(sql::COMMIT),
     )
     .await;
-    match (answer, begun, ended) {
-        (Ok(rows), Ok(()), Ok(())) => Asked { answer: Ok(rows), clean: true },
+    match (begun, answer, ended) {
+        (Ok(()), Ok(rows), Ok(())) => Asked { answer: Ok(rows), clean: true },
         // The commit of a transaction that has failed is its end.
-        (Err(error), begun, ended) => failed(of_statement(error), begun.is_ok() && ended.is_ok()),
-        // Outside the transaction that could not begin, the statement went through all the same.
-        (Ok(_), Err(error), _) if error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED) => {
-            let message = "the server is a standby (in recovery); leases need the primary";
-            failed(StoreError::new(ErrorKind::ReadOnly, message).with_source(error), false)
+        (Ok(()), Err(error), ended) => failed(of_statement(error), ended.is_ok()),
+        (Ok(()), Ok(_), Err(error)) => failed(of_statement(error), true),
+        // Where the transaction could not begin, the statement stood alone, or among what had failed.
+        (Err(error), answer, _) => {
+            let stood_alone = answer.map_err(of_statement);
+            let error = of_begin(error);
+            let harmless = stood_alone.is_err_and(|error| error.effect() == Effect::None);
+            failed(if harmless { error } else { unknown(&error) }, false)
         }
-        (Ok(_), Err(error), _) => failed(unknown(of_statement(error)), false),
-        (Ok(_), Ok(()), Err(error)) => failed(of_statement(error), true),
     }
+}
+
+fn of_begin(error: tokio_postgres::Error) -> StoreError {
+    if error.code() != Some(&SqlState::FEATURE_NOT_SUPPORTED) {
+        return of_statement(error);
+    }
+    // What a standby says to READ WRITE.
+    is_standby().with_source(error)
+}
+
+fn is_standby() -> StoreError {
+    let message = "the server is a standby (in recovery); leases need the primary";
+    StoreError::new(ErrorKind::ReadOnly, message).without_effect()
 }
 
 fn failed(error: StoreError, clean: bool) -> Asked {
@@ -274,8 +285,8 @@ fn failed(error: StoreError, clean: bool) -> Asked {
 }
 
 /// The same error of a statement that may have gone through.
-fn unknown(error: StoreError) -> StoreError {
-    StoreError::new(error.kind(), error.to_string()).with_source(error)
+fn unknown(error: &StoreError) -> StoreError {
+    StoreError::new(error.kind(), error.to_string())
 }
 
 /// The bound on a wait for a lock to set, if the one in force (`None`: nobody knows) is longer than the
