@@ -16,11 +16,11 @@ use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemCl
 use tokio::runtime::Handle;
 use tokio_postgres::{Config, Row};
 
-use crate::connection::Server;
 use crate::options::{PostgresOptions, Table};
 use crate::row::{
     Question, Value, cell, claim_values, clock, granted, lease_row, no_clock, slot_state, unfinished_slot,
 };
+use crate::server::Server;
 use crate::source::{For, Source};
 use crate::tls::Tls;
 use crate::{check, schema, sql};
@@ -242,7 +242,8 @@ impl LeaseStore for PostgresStore {
     async fn migrate(&self) -> Result<(), StoreError> {
         self.run(|shared| async move {
             let limit = shared.limit(PATIENCE);
-            limit.insist(Repeat::Always, || schema::migrate(&shared.source, &limit, &shared.table)).await
+            let migrate = || Box::pin(schema::migrate(&shared.source, &limit, &shared.table));
+            limit.insist(Repeat::Always, migrate).await
         })
         .await
     }

@@ -51,9 +51,9 @@ async fn renewals_go_through_a_restart_of_three_seconds_be_it_an_operators_or_af
     for crash in [false, true] {
         renews(&store, &held).await;
         if crash {
-            server.kill()
+            server.kill();
         } else {
-            server.stop()
+            server.stop();
         }
         is_harmless(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Unavailable);
         let starting = std::thread::spawn(move || {
@@ -69,7 +69,7 @@ async fn renewals_go_through_a_restart_of_three_seconds_be_it_an_operators_or_af
 
 #[tokio::test]
 async fn renewals_and_claims_go_on_while_the_database_is_set_to_read_only() {
-    let url = crate::common::database(&crate::common::shared(), "").await;
+    let url = crate::support::database(&crate::common::shared(), "").await;
     let sandbox = Sandbox::on(&url).await;
     let (_, database) = url.rsplit_once('/').unwrap();
     let set = |to| format!("ALTER DATABASE {database} SET default_transaction_read_only = {to}");
@@ -89,7 +89,9 @@ pub(crate) fn proxied(url: &str) -> (Proxy, String) {
     let config: tokio_postgres::Config = url.parse().unwrap();
     let host = match &config.get_hosts()[0] {
         tokio_postgres::config::Host::Tcp(host) => host.clone(),
-        other => panic!("a test server is reached by TCP, not by {other:?}"),
+        other @ tokio_postgres::config::Host::Unix(_) => {
+            panic!("a test server is reached by TCP, not by {other:?}")
+        }
     };
     let port = config.get_ports()[0];
     let proxy = Proxy::start((host.as_str(), port), Wire::Postgres).unwrap();

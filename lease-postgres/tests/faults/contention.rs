@@ -225,7 +225,7 @@ async fn deadlocks_and_serialization_failures_are_tried_again_and_are_no_loss() 
 
 #[tokio::test]
 async fn updates_of_a_renewed_row_stay_on_their_page() {
-    let url = crate::common::database(&crate::common::shared(), "").await;
+    let url = crate::support::database(&crate::common::shared(), "").await;
     let sandbox = Sandbox::on(&url).await;
     let store = sandbox.store();
     let mut held = Vec::new();

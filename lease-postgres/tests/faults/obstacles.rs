@@ -7,8 +7,10 @@ use lease_postgres::deadpool_postgres::{Manager, Pool};
 use test_servers::{PgBouncer, Product, Server, Setup};
 use tokio_postgres::NoTls;
 
-use crate::common::{database, role, with_database};
-use crate::support::{LONG, Sandbox, eventually, is_harmless, name, new_claim, take};
+use crate::common::role;
+use crate::support::{
+    LONG, Sandbox, database, eventually, is_harmless, name, new_claim, take, with_database,
+};
 
 /// What `check` says, which must be this kind and hold these words, and no password.
 async fn says(store: &PostgresStore, kind: ErrorKind, words: &str) -> StoreError {

@@ -147,3 +147,16 @@ pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool)
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+/// Makes a database, in which nobody else's transaction keeps old versions of rows alive.
+pub(crate) async fn database(owner: &str, settings: &str) -> String {
+    let name = unique("lease_database");
+    Sql::connect(owner).await.run(&format!("CREATE DATABASE {name} {settings}")).await;
+    with_database(owner, &name)
+}
+
+/// The URL with another database in it.
+pub(crate) fn with_database(url: &str, name: &str) -> String {
+    let (server, _) = url.rsplit_once('/').expect("a URL with a database");
+    format!("{server}/{name}")
+}
