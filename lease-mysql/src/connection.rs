@@ -105,8 +105,8 @@ impl Connections {
         .await
     }
 
-    /// Runs several flights on one connection, again from the start when asking again may help. After an error the connection is
-    /// closed, whatever state the work left it in.
+    /// Runs several flights on one connection, again from the start when asking again may help. After an error the
+    /// connection is closed, whatever state the work left it in.
     pub(crate) async fn hold(
         self: &Arc<Self>,
         limit: Limit,
@@ -115,15 +115,40 @@ impl Connections {
     ) -> Result<(), StoreError> {
         let this = Arc::clone(self);
         self.run(async move {
-            let once = || async {
-                let mut lent = this.lend(Lane::Other, &limit).await?;
-                work(&mut lent, &table).await?;
-                lent.give_back();
-                Ok(())
-            };
-            limit.insist(Repeat::Always, once).await
+            limit.insist(Repeat::Always, || this.hold_once(&limit, &table, work)).await
         })
         .await
+    }
+
+    /// The same without insisting: what is wrong now is what is to be said. Only a connection that has
+    /// died in its pool is no news.
+    pub(crate) async fn look(
+        self: &Arc<Self>,
+        limit: Limit,
+        table: Identifier,
+        work: Work,
+    ) -> Result<(), StoreError> {
+        let this = Arc::clone(self);
+        self.run(async move {
+            limit
+                .bound(async {
+                    match this.hold_once(&limit, &table, work).await {
+                        Err(error) if error.kind() == ErrorKind::Unavailable => {
+                            this.hold_once(&limit, &table, work).await
+                        }
+                        answer => answer,
+                    }
+                })
+                .await
+        })
+        .await
+    }
+
+    async fn hold_once(&self, limit: &Limit, table: &Identifier, work: Work) -> Result<(), StoreError> {
+        let mut lent = self.lend(Lane::Other, limit).await?;
+        work(&mut lent, table).await?;
+        lent.give_back();
+        Ok(())
     }
 
     /// Runs where the connections live.

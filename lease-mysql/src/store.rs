@@ -152,7 +152,7 @@ impl LeaseStore for MysqlStore {
 
     async fn check(&self) -> Result<(), StoreError> {
         let (limit, table) = (self.limit(PATIENCE), self.table().clone());
-        self.shared.connections.hold(limit, table, |lent, table| Box::pin(check::look(lent, table))).await
+        self.shared.connections.look(limit, table, |lent, table| Box::pin(check::look(lent, table))).await
     }
 
     async fn claim(&self, claim: &Claim, within: Duration) -> Result<ClaimAnswer, StoreError> {
