@@ -19,9 +19,9 @@ use crate::row::{Answer, Flight};
 use crate::server::Product;
 use crate::url::Target;
 
-/// How long the server lets a statement wait for a lock: the least that it can be told. A statement that has waited
-/// so long is asked again while there is time for one more such wait.
-pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(1);
+/// The longest that a statement waits for a lock: the server is told one second, the least it can be told, and
+/// takes a tenth more. A statement that has waited is asked again while there is time for one more such wait.
+pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(1200);
 
 /// A claim whose connection turns out to be dead may be granted without anybody knowing. So one that has been idle
 /// for so long is asked first whether it lives, before a claim is sent on it.
@@ -114,10 +114,8 @@ impl Connections {
         work: Work,
     ) -> Result<(), StoreError> {
         let this = Arc::clone(self);
-        self.run(async move {
-            limit.insist(Repeat::Always, || this.hold_once(&limit, &table, work)).await
-        })
-        .await
+        self.run(async move { limit.insist(Repeat::Always, || this.hold_once(&limit, &table, work)).await })
+            .await
     }
 
     /// The same without insisting: what is wrong now is what is to be said. Only a connection that has
@@ -201,7 +199,7 @@ impl Connections {
                 .map(|had| had.map(Lent::borrowed).map_err(|error| StoreError::from(Failure::from(error)))),
         };
         let had = had.unwrap_or_else(|_| {
-            Err(StoreError::new(ErrorKind::Timeout, "no connection could be had in time"))
+            Err(StoreError::new(ErrorKind::Unavailable, "no connection to the server could be had in time"))
         });
         // Nothing has been sent.
         had.map_err(StoreError::without_effect)

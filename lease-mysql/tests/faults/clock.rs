@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lease_core::store::{ClaimAnswer, RenewAnswer};
 use lease_core::LeaseStore;
+use lease_core::store::{ClaimAnswer, RenewAnswer};
 use lease_mysql::MysqlStore;
 use lease_mysql::mysql_async::{Opts, OptsBuilder, Pool};
 use test_servers::{Product, Server, Setup};
@@ -39,7 +39,7 @@ async fn over_both_edges_of_daylight_saving_the_clock_is_right_and_no_lease_is_l
     // Its sessions stay in the server's time zone.
     let pooled = MysqlStore::options().open_pool(Pool::new(opts)).unwrap();
     for (n, edge) in EDGES.into_iter().enumerate() {
-        let mut at = |server: &mut Server, minutes: i64| {
+        let at = |server: &mut Server, minutes: i64| {
             let since = Duration::from_secs(edge.checked_add_signed(minutes * 60).unwrap());
             server.set_clock(since);
             (since, Instant::now())

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use lease_core::store::{Effect, ReleaseAnswer, RenewAnswer, VerifyAnswer};
 use lease_core::{ErrorKind, LeaseStore, Term};
-use lease_mysql::mysql_async::prelude::Queryable;
-use lease_mysql::mysql_async::{Opts, OptsBuilder, Pool};
 use lease_mysql::MysqlStore;
+use lease_mysql::mysql_async::prelude::Queryable;
+use lease_mysql::mysql_async::{Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts};
 use lease_testkit::{Direction, Proxy, Wire};
 use test_servers::Product;
 
-use crate::support::{LONG, SHORT, Sandbox, TTL, granted, holding, is_err, is_harmless, new_claim, on_both, take};
+use crate::support::{
+    LONG, SHORT, Sandbox, TTL, granted, holding, is_err, is_harmless, new_claim, on_both, take,
+};
 
 on_both! {
     a_killed_idle_connection_costs_no_renewal
@@ -51,7 +53,10 @@ async fn a_killed_idle_connection_costs_no_renewal(product: Product) {
     let held = take(&store, "a").await;
     let leases = [holding(&held)];
     for _ in 0..3 {
-        assert!(matches!(store.renew(&held.name, &held.holder, TTL, LONG).await, Ok(RenewAnswer::Renewed(_))));
+        assert!(matches!(
+            store.renew(&held.name, &held.holder, TTL, LONG).await,
+            Ok(RenewAnswer::Renewed(_))
+        ));
         assert!(store.renew_many(&leases, TTL, LONG).await.unwrap()[0].is_some());
         kill_all(&sandbox).await;
     }
@@ -92,7 +97,10 @@ async fn a_renewal_whose_answer_is_lost_is_sent_again(product: Product) {
     let held = take(&store, "a").await;
     for _ in 0..2 {
         proxy.cut_before(1, Direction::ToClient);
-        assert!(matches!(store.renew(&held.name, &held.holder, TTL, LONG).await, Ok(RenewAnswer::Renewed(_))));
+        assert!(matches!(
+            store.renew(&held.name, &held.holder, TTL, LONG).await,
+            Ok(RenewAnswer::Renewed(_))
+        ));
         proxy.cut_before(1, Direction::ToServer);
         assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
     }
@@ -104,12 +112,14 @@ async fn a_server_that_does_not_answer_is_given_up_in_time(product: Product) {
     let sandbox = Sandbox::new(product).await;
     let (proxy, store) = through(&sandbox);
     let held = take(&store, "a").await;
+    store.renew(&held.name, &held.holder, TTL, LONG).await.unwrap();
     proxy.hold(Direction::ToClient);
     let error = is_err(store.renew(&held.name, &held.holder, TTL, SHORT).await, ErrorKind::Timeout);
     assert_eq!(error.effect(), Effect::Unknown);
     let error = is_err(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Timeout);
     assert_eq!(error.effect(), Effect::Unknown);
-    is_harmless(store.verify(&held.name, &held.holder, SHORT).await, ErrorKind::Timeout);
+    // Nor does it take new ones.
+    is_harmless(store.verify(&held.name, &held.holder, SHORT).await, ErrorKind::Unavailable);
     proxy.release(Direction::ToClient);
     assert!(matches!(store.renew(&held.name, &held.holder, TTL, LONG).await, Ok(RenewAnswer::Renewed(_))));
 }
@@ -127,11 +137,11 @@ async fn a_callers_connection_goes_back_as_it_was(product: Product) {
     let sandbox = Sandbox::new(product).await;
     // One connection, and the pool does not set it right itself.
     let opts = OptsBuilder::from_opts(Opts::from_url(&sandbox.url).unwrap()).prefer_socket(false);
-    let one = lease_mysql::mysql_async::PoolOpts::new()
-        .with_constraints(lease_mysql::mysql_async::PoolConstraints::new(1, 1).unwrap())
-        .with_reset_connection(false);
+    let one =
+        PoolOpts::new().with_constraints(PoolConstraints::new(1, 1).unwrap()).with_reset_connection(false);
     let pool = Pool::new(opts.pool_opts(one));
-    let settings = "SELECT CONCAT_WS(' ', CONNECTION_ID(), @@autocommit, @@sql_mode, @@innodb_lock_wait_timeout,
+    let settings =
+        "SELECT CONCAT_WS(' ', CONNECTION_ID(), @@autocommit, @@sql_mode, @@innodb_lock_wait_timeout,
         @@lock_wait_timeout, @@time_zone, @@in_transaction)";
     let settings = match product {
         Product::MariaDb => settings.to_owned(),
@@ -152,7 +162,8 @@ async fn a_callers_connection_goes_back_as_it_was(product: Product) {
     let mut conn = pool.get_conn().await.unwrap();
     let after: String = conn.query_first(&settings).await.unwrap().unwrap();
     assert_eq!(after, before);
-    let left: Option<String> = conn.query_first("SELECT CONCAT(@lease_now, @lease_sql_mode)").await.unwrap().unwrap();
+    let left: Option<String> =
+        conn.query_first("SELECT CONCAT(@lease_now, @lease_sql_mode)").await.unwrap().unwrap();
     assert_eq!(left, None);
     // A transaction that somebody left open is neither used nor committed: the connection is given up.
     conn.query_drop("START TRANSACTION").await.unwrap();

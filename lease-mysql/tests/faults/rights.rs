@@ -63,7 +63,9 @@ async fn rounds(store: &MysqlStore, round: &Claim) -> Result<(), StoreError> {
 
 async fn each_right_that_lacks_is_found_by_the_check(product: Product) {
     let sandbox = Sandbox::new(product).await;
-    for (n, rights) in ["INSERT, UPDATE", "SELECT, UPDATE", "SELECT, INSERT", "SELECT"].into_iter().enumerate() {
+    for (n, rights) in
+        ["INSERT, UPDATE", "SELECT, UPDATE", "SELECT, INSERT", "SELECT"].into_iter().enumerate()
+    {
         let user = user(&sandbox, &n.to_string(), "secret").await;
         sandbox.run(format!("GRANT {rights} ON leases TO {user}")).await;
         let store = MysqlStore::open(&sandbox.url_of(&format!("{user}:secret"), None)).unwrap();

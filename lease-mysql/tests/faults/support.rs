@@ -80,11 +80,6 @@ impl Sandbox {
     pub(crate) async fn run(&self, sql: impl AsRef<str>) {
         self.other().await.query_drop(sql.as_ref()).await.unwrap();
     }
-
-    /// Lets the time of a name's lease run out.
-    pub(crate) async fn expire(&self, name: &str) {
-        self.run(format!("UPDATE leases SET expires_at_ms = 1 WHERE name = '{name}'")).await;
-    }
 }
 
 pub(crate) async fn shared_url(product: Product) -> String {

@@ -17,6 +17,7 @@ on_both! {
     a_column_that_is_missing_is_a_schema_error_until_the_table_is_migrated
     a_row_changed_by_hand_is_named_with_its_column
     the_last_term_there_is_has_no_successor
+    a_trigger_on_the_table_is_an_error_and_never_an_answer
     the_published_ddl_makes_the_table
     a_table_may_have_the_name_of_a_keyword
 }
@@ -31,7 +32,10 @@ fn ddl() -> String {
 
 async fn a_table_of_somebody_elses_is_neither_used_nor_altered(product: Product) {
     for (made, says) in [
-        ("CREATE TABLE leases (id INT PRIMARY KEY, tenant VARCHAR(9))".to_owned(), "id is in its primary key"),
+        (
+            "CREATE TABLE leases (id INT PRIMARY KEY, tenant VARCHAR(9))".to_owned(),
+            "id is in its primary key",
+        ),
         ("CREATE TABLE leases (tenant VARCHAR(9))".to_owned(), "no column name"),
         ("CREATE VIEW leases AS SELECT 'a' AS name".to_owned(), "it is a view"),
         (ddl().replace("InnoDB", "MyISAM"), "its engine is MyISAM"),
@@ -40,9 +44,10 @@ async fn a_table_of_somebody_elses_is_neither_used_nor_altered(product: Product)
         sandbox.run(&made).await;
         let shown = columns(&sandbox).await;
         let store = sandbox.store();
-        for error in
-            [is_harmless(store.migrate().await, ErrorKind::Schema), is_err(store.check().await, ErrorKind::Schema)]
-        {
+        for error in [
+            is_harmless(store.migrate().await, ErrorKind::Schema),
+            is_err(store.check().await, ErrorKind::Schema),
+        ] {
             let text = error.to_string();
             assert!(text.starts_with("leases is not a lease table") && text.contains(says), "{text}");
         }
@@ -51,7 +56,8 @@ async fn a_table_of_somebody_elses_is_neither_used_nor_altered(product: Product)
 }
 
 async fn columns(sandbox: &Sandbox) -> Vec<String> {
-    let sql = "SELECT CONCAT_WS(' ', column_name, column_type, collation_name) FROM information_schema.columns
+    let sql =
+        "SELECT CONCAT_WS(' ', column_name, column_type, collation_name) FROM information_schema.columns
                WHERE table_schema = DATABASE() ORDER BY ordinal_position";
     sandbox.other().await.query(sql).await.unwrap()
 }
@@ -60,7 +66,11 @@ async fn a_table_that_compares_otherwise_is_refused(product: Product) {
     for (from, to, says) in [
         ("name VARBINARY(191)", "name VARCHAR(191)", "name is VARCHAR(191), not VARBINARY(191)"),
         ("name VARBINARY(191)", "name VARBINARY(64)", "name is VARBINARY(64)"),
-        ("COLLATE ascii_bin", "COLLATE ascii_general_ci", "holder is compared by ascii_general_ci, not ascii_bin"),
+        (
+            "COLLATE ascii_bin",
+            "COLLATE ascii_general_ci",
+            "holder is compared by ascii_general_ci, not ascii_bin",
+        ),
         ("term BIGINT NOT NULL", "term INT NOT NULL", "term is INT"),
         ("term BIGINT NOT NULL", "term BIGINT UNSIGNED NOT NULL", "term is BIGINT UNSIGNED, not BIGINT"),
         ("ttl_ms BIGINT NOT NULL", "ttl_ms BIGINT", "ttl_ms can be NULL"),
@@ -177,6 +187,21 @@ async fn the_last_term_there_is_has_no_successor(product: Product) {
     assert!(matches!(store.renew(&held.name, &held.holder, TTL, LONG).await, Ok(RenewAnswer::Renewed(_))));
 }
 
+async fn a_trigger_on_the_table_is_an_error_and_never_an_answer(product: Product) {
+    let sandbox = Sandbox::new(product).await;
+    let store = sandbox.store();
+    let held = take(&store, "a").await;
+    sandbox.run("CREATE TABLE log (x INT)").await;
+    sandbox.run("CREATE TRIGGER t BEFORE UPDATE ON leases FOR EACH ROW INSERT INTO log VALUES (1)").await;
+    let error = is_harmless(store.check().await, ErrorKind::Schema);
+    assert!(error.to_string().contains("trigger"), "{error}");
+    is_err(store.renew(&held.name, &held.holder, TTL, LONG).await, ErrorKind::Schema);
+    is_err(store.release(&held.name, &held.holder, LONG).await, ErrorKind::Schema);
+    is_err(store.claim(&new_claim("a"), LONG).await, ErrorKind::Schema);
+    sandbox.run("DROP TRIGGER t").await;
+    store.check().await.unwrap();
+}
+
 async fn the_published_ddl_makes_the_table(product: Product) {
     let sandbox = empty(product).await;
     sandbox.run(ddl().trim_end().trim_end_matches(';')).await;
@@ -191,7 +216,11 @@ async fn a_table_may_have_the_name_of_a_keyword(product: Product) {
     store.migrate().await.unwrap();
     store.check().await.unwrap();
     let held = take(&store, "a").await;
-    assert!(store.describe().ends_with(&format!("/{} (table order)", sandbox.database)), "{}", store.describe());
+    assert!(
+        store.describe().ends_with(&format!("/{} (table order)", sandbox.database)),
+        "{}",
+        store.describe()
+    );
     let product = if product == Product::MySql { "MySQL 127" } else { "MariaDB 127" };
     assert!(store.describe().starts_with(product), "{}", store.describe());
     sandbox.run("UPDATE `order` SET expires_at_ms = 1").await;

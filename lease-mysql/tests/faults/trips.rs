@@ -80,13 +80,8 @@ async fn operations(store: &MysqlStore, proxy: &Proxy, run: &str, warming_up: bo
     let rerun = new_claim(&text("round"));
     store.claim_rerun(&rerun, &cut_short, LONG).await.unwrap();
     count("claim rerun", 1);
-    let end = SlotEnd {
-        name: rerun.name.clone(),
-        holder: rerun.holder,
-        slot: slot(1),
-        passed: None,
-        lost: false,
-    };
+    let end =
+        SlotEnd { name: rerun.name.clone(), holder: rerun.holder, slot: slot(1), passed: None, lost: false };
     store.finish_slot(&end, LONG).await.unwrap();
     count("finish slot", 1);
     store.finish_slot(&SlotEnd { holder: round.holder, ..end }, LONG).await.unwrap();
