@@ -56,7 +56,7 @@ enum Source {
 
 impl Connections {
     /// Connections of the store's own; none is opened yet.
-    pub(crate) fn own(target: Target) -> Result<Self, StoreError> {
+    pub(crate) fn own(target: &Target) -> Result<Self, StoreError> {
         let io = IoThread::start("lease-mysql").map_err(|error| {
             let message = format!("no thread can be started: {error}");
             StoreError::new(ErrorKind::Unavailable, message).with_source(error)
@@ -74,12 +74,12 @@ impl Connections {
     }
 
     /// A pool of the user's.
-    pub(crate) fn borrowed(pool: Pool) -> Result<Self, StoreError> {
-        Ok(Self {
+    pub(crate) fn borrowed(pool: Pool) -> Self {
+        Self {
             source: Source::Borrowed(pool),
             place: "by a pool of the caller's".to_owned(),
             product: Arc::default(),
-        })
+        }
     }
 
     /// `MariaDB host:3306/database`; before the first connection it is taken for MySQL.
@@ -98,10 +98,10 @@ impl Connections {
         flight: Flight,
     ) -> Result<Vec<Answer>, StoreError> {
         let this = Arc::clone(self);
-        self.run(async move {
+        self.run(Box::pin(async move {
             let waited = AtomicBool::new(false);
             limit.insist(repeat, || this.once(lane, &limit, &flight, &waited)).await
-        })
+        }))
         .await
     }
 
@@ -114,8 +114,10 @@ impl Connections {
         work: Work,
     ) -> Result<(), StoreError> {
         let this = Arc::clone(self);
-        self.run(async move { limit.insist(Repeat::Always, || this.hold_once(&limit, &table, work)).await })
-            .await
+        self.run(Box::pin(async move {
+            limit.insist(Repeat::Always, || this.hold_once(&limit, &table, work)).await
+        }))
+        .await
     }
 
     /// The same without insisting: what is wrong now is what is to be said. Only a connection that has
@@ -127,7 +129,7 @@ impl Connections {
         work: Work,
     ) -> Result<(), StoreError> {
         let this = Arc::clone(self);
-        self.run(async move {
+        self.run(Box::pin(async move {
             limit
                 .bound(async {
                     match this.hold_once(&limit, &table, work).await {
@@ -138,7 +140,7 @@ impl Connections {
                     }
                 })
                 .await
-        })
+        }))
         .await
     }
 

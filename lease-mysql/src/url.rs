@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(target.place(), "db.example:3306/app");
         assert_eq!(target.opts.pass(), Some("s3cret"));
         assert!(!target.opts.prefer_socket());
-        assert_eq!(super::Target::of_url("mariadb://me@h:1/x").unwrap().place(), "h:1/x");
+        assert_eq!(Target::of_url("mariadb://me@h:1/x").unwrap().place(), "h:1/x");
     }
 
     #[test]
