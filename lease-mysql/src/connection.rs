@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -158,10 +159,14 @@ impl Connections {
     ) -> Result<T, StoreError> {
         match &self.source {
             Source::Own { io, .. } => io.run(call).await,
-            Source::Borrowed(_) => tokio::spawn(call).await.unwrap_or_else(|ended| {
-                let message = "the runtime of the pool's owner has ended";
-                Err(StoreError::new(ErrorKind::Runtime, message).with_source(ended))
-            }),
+            Source::Borrowed(_) => match tokio::spawn(call).await {
+                Ok(answer) => answer,
+                Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
+                Err(ended) => {
+                    let message = "the runtime that the store was used on has ended";
+                    Err(StoreError::new(ErrorKind::Runtime, message).with_source(ended))
+                }
+            },
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lease_core::LeaseStore;
-use lease_core::store::{ClaimAnswer, RenewAnswer};
+use lease_core::store::{ClaimAnswer, RenewAnswer, millis};
 use lease_mysql::MysqlStore;
 use lease_mysql::mysql_async::{Opts, OptsBuilder, Pool};
 use test_servers::{Product, Server, Setup};
@@ -18,11 +18,11 @@ on_both! {
 const EDGES: [u64; 2] = [1_774_746_000, 1_792_890_000];
 
 /// The difference is not seen by a clock of whole seconds.
-const CLOSE: i128 = 1_000;
+const CLOSE: i64 = 1_000;
 
 async fn is_right(store: &MysqlStore, since: Duration, set: Instant) {
-    let now = i128::from(store.inspect(&name("clock"), LONG).await.unwrap().now.as_millis());
-    let (from, to) = (since.as_millis() as i128, (since + set.elapsed()).as_millis() as i128);
+    let now = store.inspect(&name("clock"), LONG).await.unwrap().now.as_millis();
+    let (from, to) = (millis(since), millis(since + set.elapsed()));
     assert!(from - CLOSE < now && now < to + CLOSE, "{now} is not between {from} and {to}");
 }
 

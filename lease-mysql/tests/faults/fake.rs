@@ -37,7 +37,7 @@ async fn mysql_what_is_something_else_or_too_old_is_refused_by_name() {
     }
 }
 
-/// Logs anybody in, says its version when asked, and takes either all of a flight or, like ClickHouse, none.
+/// Logs anybody in, says its version when asked, and takes either all of a flight or, like `ClickHouse`, none.
 async fn serve(mut stream: TcpStream, version: &str, comment: &str, takes_many: bool) -> io::Result<()> {
     let mut hello = vec![10];
     hello.extend(b"8.0.32\0");
