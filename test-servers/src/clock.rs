@@ -1,0 +1,94 @@
+//! A server's clock that a test moves, with libfaketime.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::{Error, binaries};
+
+/// The wall clock of one server. Its monotonic clock stays what it is, as on a real machine whose
+/// clock is set.
+pub(crate) struct SteppedClock {
+    library: PathBuf,
+    /// libfaketime reads the offset from here at every reading of the clock.
+    file: PathBuf,
+    ahead_ms: i64,
+}
+
+impl SteppedClock {
+    pub(crate) fn new(folder: &Path) -> Result<Self, Error> {
+        let library = library().ok_or_else(|| {
+            Error::new(
+                "libfaketime is not installed; run `cargo xtask db up`, which installs it where it may, or on \
+                 Debian and Ubuntu `apt-get install libfaketime`",
+            )
+        })?;
+        let mut clock = Self { library, file: folder.join("clock"), ahead_ms: 0 };
+        clock.write(0)?;
+        Ok(clock)
+    }
+
+    pub(crate) fn library(&self) -> &Path {
+        &self.library
+    }
+
+    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 5] {
+        [
+            ("FAKETIME_TIMESTAMP_FILE", self.file.clone()),
+            ("FAKETIME_NO_CACHE", "1".into()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
+            // The times of files stay real: servers compare them with nothing of ours.
+            ("NO_FAKE_STAT", "1".into()),
+            ("FAKETIME_DONT_RESET", "1".into()),
+        ]
+    }
+
+    pub(crate) fn step(&mut self, seconds: i64) -> Result<(), Error> {
+        self.write(self.ahead_ms.saturating_add(seconds.saturating_mul(1000)))
+    }
+
+    pub(crate) fn set(&mut self, since_epoch: Duration) -> Result<(), Error> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.write(millis(since_epoch).saturating_sub(millis(now)))
+    }
+
+    fn write(&mut self, ahead_ms: i64) -> Result<(), Error> {
+        let doing = || format!("move the clock in {}", self.file.display());
+        // Renamed into place: the server reads the whole old offset or the whole new one.
+        let new = self.file.with_extension("new");
+        fs::write(&new, offset(ahead_ms)).map_err(Error::while_doing(doing()))?;
+        fs::rename(&new, &self.file).map_err(Error::while_doing(doing()))?;
+        self.ahead_ms = ahead_ms;
+        Ok(())
+    }
+}
+
+/// What libfaketime reads: seconds with their sign.
+fn offset(ahead_ms: i64) -> String {
+    let sign = if ahead_ms < 0 { '-' } else { '+' };
+    let ms = ahead_ms.unsigned_abs();
+    format!("{sign}{}.{:03}\n", ms / 1000, ms % 1000)
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The variant for programs with threads.
+pub(crate) fn library() -> Option<PathBuf> {
+    let places =
+        binaries::below("/usr/lib", "faketime").into_iter().chain([PathBuf::from("/usr/lib/faketime")]);
+    places.map(|folder| folder.join("libfaketimeMT.so.1")).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_is_written_with_its_sign_before_the_seconds() {
+        assert_eq!(offset(3_600_000), "+3600.000\n");
+        assert_eq!(offset(-1_500), "-1.500\n");
+        assert_eq!(offset(-20), "-0.020\n");
+    }
+}

@@ -1,0 +1,100 @@
+//! Where servers live: below cargo's `target`, each in a folder of its own that is gone with it.
+
+use std::env;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::{Error, process};
+
+/// All that this crate writes.
+pub(crate) fn base() -> Result<PathBuf, Error> {
+    let base = target().join("test-servers");
+    open_to_all(&base)?;
+    Ok(base)
+}
+
+/// The `target` that holds the program that runs; the workspace's for a program elsewhere, as
+/// documentation tests are.
+fn target() -> PathBuf {
+    let program = env::current_exe().unwrap_or_default();
+    let holds = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    if let Some(target) = holds {
+        return target.to_owned();
+    }
+    let this_crate = Path::new(env!("CARGO_MANIFEST_DIR"));
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| this_crate.join("../target"), PathBuf::from)
+}
+
+/// A folder that servers under another user can enter, whatever our umask is.
+fn open_to_all(path: &Path) -> Result<(), Error> {
+    let doing = || format!("create {}", path.display());
+    fs::create_dir_all(path).map_err(Error::while_doing(doing()))?;
+    fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(Error::while_doing(doing()))
+}
+
+/// A folder that is removed on drop, and after a death of this process by the next that makes one.
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Locked as long as we live: the sign for others to leave the folder alone.
+    lock: PathBuf,
+    _locked: File,
+}
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Result<Self, Error> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        Self::within(&base()?.join("run"), &format!("{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn within(run: &Path, name: &str) -> Result<Self, Error> {
+        open_to_all(run)?;
+        let doing = || format!("make a folder in {}", run.display());
+        // Held while folders are made and cleared, so that none is cleared between the two steps of its making.
+        let all = File::create(run.join("lock")).map_err(Error::while_doing(doing()))?;
+        all.lock().map_err(Error::while_doing(doing()))?;
+        remove_leftovers(run)?;
+
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+        let path = run.join(format!("{name}-{now:x}"));
+        let lock = path.with_extension("lock");
+        let locked = File::create_new(&lock).map_err(Error::while_doing(doing()))?;
+        locked.lock().map_err(Error::while_doing(doing()))?;
+        open_to_all(&path)?;
+        Ok(Self { path, lock, _locked: locked })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed by the next run, which finds it unlocked.
+        if fs::remove_dir_all(&self.path).is_ok() {
+            let _ = fs::remove_file(&self.lock);
+        }
+    }
+}
+
+/// Ends and removes what runs that are dead have left behind.
+fn remove_leftovers(run: &Path) -> Result<(), Error> {
+    let doing = || format!("clear {}", run.display());
+    for entry in fs::read_dir(run).map_err(Error::while_doing(doing()))? {
+        let lock = entry.map_err(Error::while_doing(doing()))?.path();
+        let is_lock = lock.extension().is_some_and(|extension| extension == "lock");
+        if !is_lock || File::open(&lock).is_ok_and(|file| file.try_lock().is_err()) {
+            continue;
+        }
+        let folder = lock.with_extension("");
+        process::end_all_within(&folder);
+        // One that another user owns stays; it must not keep us from working.
+        if fs::remove_dir_all(&folder).is_ok() || !folder.exists() {
+            let _ = fs::remove_file(&lock);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+#![doc = include_str!("../README.md")]
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "for tests: whatever goes wrong is a panic that says what to do"
+)]
+
+mod binaries;
+mod clock;
+mod data;
+mod error;
+mod folder;
+mod pgbouncer;
+mod port;
+mod process;
+mod product;
+mod server;
+mod shared;
+mod standby;
+mod wire;
+mod zones;
+
+pub use error::Error;
+pub use pgbouncer::PgBouncer;
+pub use product::Product;
+pub use server::{Server, Setup};
+pub use shared::shared;
+pub use standby::Standby;
