@@ -110,6 +110,10 @@ impl StoreError {
         self
     }
 
+    pub(crate) fn set_effect(&mut self, effect: Effect) {
+        self.effect = effect;
+    }
+
     /// The same error with the driver's own as its source.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {

@@ -5,14 +5,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use crate::error::{Effect, StoreError};
+pub use crate::identifier::Identifier;
 pub use crate::instance::{IDENTITY_MAX_BYTES, IdentityText};
+pub use crate::io_thread::IoThread;
+pub use crate::limit::{Limit, Repeat};
 pub use crate::name::{HolderHex, InvalidHolder, NAME_MAX_BYTES};
+pub use crate::raw_row::{RawRow, damaged, slot_of, term_of};
 pub use crate::row::{DbTime, Inspection, LeaseRow, Listing, Observed};
+pub use crate::slot_state::{SlotRow, SlotState};
 pub use crate::statement::{
     Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Page, ReleaseAnswer,
     RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, Superseded, UnfinishedSlot, VerifyAnswer,
 };
-pub use crate::timing::millis;
+pub use crate::timing::{millis, ttl_ms};
 use crate::{Holder, LeaseName, Slot, Term};
 
 /// A database that keeps leases: one row per name, and a clock of its own.

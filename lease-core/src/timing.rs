@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crate::ErrorKind;
+use crate::store::StoreError;
+
 /// The parts of a [`Timings`], to be checked together by [`Timings::new`].
 ///
 /// The defaults are those of a service that can be without a holder for a quarter of a minute:
@@ -188,6 +191,23 @@ impl Timings {
 /// A duration as the milliseconds that a statement carries, rounded down and cut at the column's limit.
 pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The longest ttl in milliseconds that is added to a clock without overflow.
+const TTL_MS_MAX: i64 = i64::MAX / 2;
+
+/// A ttl as a statement carries it.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid) below a millisecond and beyond what can be added to a clock.
+pub fn ttl_ms(ttl: Duration) -> Result<i64, StoreError> {
+    let ms = millis(ttl);
+    if (1..=TTL_MS_MAX).contains(&ms) {
+        return Ok(ms);
+    }
+    let message = format!("ttl {ttl:?} is not between 1 ms and {TTL_MS_MAX} ms");
+    Err(StoreError::new(ErrorKind::Invalid, message).without_effect())
 }
 
 /// Timings that could not keep their promise.

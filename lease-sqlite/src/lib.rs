@@ -5,7 +5,6 @@ mod connection;
 mod courtesy;
 mod error;
 mod file_system;
-mod limit;
 mod options;
 mod path;
 mod queue;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use lease_core::ErrorKind;
-use lease_core::store::StoreError;
+use lease_core::store::{Identifier, StoreError};
 
 use crate::SqliteStore;
 
@@ -26,7 +26,7 @@ pub struct SqliteOptions {
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { table: Table("leases".to_owned()), create: true }
+        Self { table: Table::default(), create: true }
     }
 }
 
@@ -52,39 +52,31 @@ impl SqliteOptions {
     }
 }
 
-/// A table's name, checked. It is displayed quoted, as a statement takes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Table(String);
-
-/// PostgreSQL's longest identifier, so that one configuration serves every engine.
-const TABLE_MAX_BYTES: usize = 63;
+/// The table's name. It is displayed quoted, as a statement takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Table(Identifier);
 
 impl Table {
     pub(crate) fn new(name: &str) -> Result<Self, StoreError> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let problem = if name.is_empty() || name.len() > TABLE_MAX_BYTES {
-            format!("1 to {TABLE_MAX_BYTES} characters")
-        } else if !name.bytes().all(plain) || name.as_bytes()[0].is_ascii_digit() {
-            "letters, digits and _ of ASCII, with no digit in front".to_owned()
-        } else if name.len() >= 7 && name[..7].eq_ignore_ascii_case("sqlite_") {
-            "a name that SQLite does not keep for itself".to_owned()
-        } else {
-            return Ok(Self(name.to_owned()));
-        };
-        let shown: String = name.chars().take(TABLE_MAX_BYTES).collect();
-        let message = format!("{shown:?} cannot name the lease table: give it {problem}");
-        Err(StoreError::new(ErrorKind::Invalid, message).without_effect())
+        let name = Identifier::new(name)?;
+        if name.as_str().len() >= 7 && name.as_str()[..7].eq_ignore_ascii_case("sqlite_") {
+            let message = format!(
+                "{:?} cannot name the lease table: SQLite keeps such names for itself",
+                name.as_str()
+            );
+            return Err(StoreError::new(ErrorKind::Invalid, message).without_effect());
+        }
+        Ok(Self(name))
     }
 
     /// The bare name, for messages and for pragmas that take it as a value.
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_str()
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No quote can be inside.
         write!(f, "\"{}\"", self.0)
     }
 }
@@ -94,16 +86,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_identifiers_name_a_table() {
-        for name in ["leases", "_x", "A9", &"t".repeat(63), "order", "sqlite"] {
+    fn names_that_sqlite_keeps_for_itself_name_no_table() {
+        for name in ["leases", "sqlite", "sqliteleases", "order"] {
             assert!(Table::new(name).is_ok(), "{name}");
         }
-        for name in
-            ["", "9a", "a b", "a\"b", "a;b", "ä", "a\n", "a.b", "sqlite_x", "SQLite_master", &"t".repeat(64)]
-        {
-            let error = Table::new(name).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Invalid, "{name}");
-            assert!(!error.to_string().contains('\n'), "{error}");
+        for name in ["sqlite_x", "SQLite_master", "9a", "a\"b"] {
+            assert_eq!(Table::new(name).unwrap_err().kind(), ErrorKind::Invalid, "{name}");
         }
     }
 }

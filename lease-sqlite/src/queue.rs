@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lease_core::store::StoreError;
+use lease_core::store::{Limit, StoreError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -51,6 +51,13 @@ impl Kind {
 pub(crate) struct Order {
     pub(crate) kind: Kind,
     pub(crate) until: Instant,
+}
+
+impl Order {
+    /// An order for a statement within this time.
+    pub(crate) fn within(limit: &Limit, kind: Kind) -> Self {
+        Self { kind, until: Instant::now() + limit.left() }
+    }
 }
 
 /// A statement in line, and the way back to whoever asked.

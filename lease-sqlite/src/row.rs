@@ -1,9 +1,6 @@
 //! Parameters in, rows out. Nothing read is trusted: a row may have been changed by hand.
 
-use std::str::FromStr;
-use std::time::Duration;
-
-use lease_core::store::{Claim, DbTime, LeaseRow, StoreError, millis};
+use lease_core::store::{Claim, DbTime, LeaseRow, RawRow, StoreError, damaged, slot_of, term_of, ttl_ms};
 use lease_core::{ErrorKind, LeaseName, Slot, Term};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, Row, ToSql};
@@ -60,19 +57,6 @@ impl ClaimParams {
     }
 }
 
-/// The longest ttl in milliseconds that is added to a clock without overflow.
-const TTL_MS_MAX: i64 = i64::MAX / 2;
-
-/// A ttl as a statement carries it.
-pub(crate) fn ttl_ms(ttl: Duration) -> Result<i64, StoreError> {
-    let ms = millis(ttl);
-    if (1..=TTL_MS_MAX).contains(&ms) {
-        return Ok(ms);
-    }
-    let message = format!("ttl {ttl:?} is not between 1 ms and {TTL_MS_MAX} ms");
-    Err(StoreError::new(ErrorKind::Invalid, message).without_effect())
-}
-
 /// Names as one parameter. They have no control characters, so two signs are all there is to escape.
 pub(crate) fn json_array(names: &[LeaseName]) -> String {
     let quoted: Vec<String> = names
@@ -89,26 +73,27 @@ pub(crate) fn clock_and_lease(row: &Row<'_>) -> Result<(DbTime, Option<LeaseRow>
     if name.is_null()? {
         return Ok((now, None));
     }
-    let name: LeaseName = name.parse()?;
-    let cell = |index, column| Cell::new(row, name.as_str(), index, column);
-    let lease = LeaseRow {
-        holder: cell(2, "holder").parse()?,
-        instance: cell(3, "instance").text()?.to_owned(),
-        process: cell(4, "process").text()?.to_owned(),
-        address: cell(5, "address").text()?.to_owned(),
-        version: cell(6, "version").text()?.to_owned(),
-        term: cell(7, "term").term()?,
-        claimed_at: cell(8, "claimed_at_ms").time()?,
-        renewed_at: cell(9, "renewed_at_ms").time()?,
-        expires_at: cell(10, "expires_at_ms").time()?,
-        ttl: cell(11, "ttl_ms").duration()?,
-        resign_term: cell(12, "resign_term").integer()?,
-        slot: cell(13, "slot_ms").slot()?,
-        unfinished_slot: cell(14, "unfinished_slot_ms").slot()?,
-        rerun_slot: cell(15, "rerun_slot_ms").slot()?,
-        name: name.clone(),
+    let name = name.text()?;
+    let integer = |index, column| Cell::new(row, name, index, column).integer();
+    let text = |index, column| Cell::new(row, name, index, column).text().map(str::to_owned);
+    let raw = RawRow {
+        name: name.to_owned(),
+        holder: text(2, "holder")?,
+        instance: text(3, "instance")?,
+        process: text(4, "process")?,
+        address: text(5, "address")?,
+        version: text(6, "version")?,
+        term: integer(7, "term")?,
+        claimed_at_ms: integer(8, "claimed_at_ms")?,
+        renewed_at_ms: integer(9, "renewed_at_ms")?,
+        expires_at_ms: integer(10, "expires_at_ms")?,
+        ttl_ms: integer(11, "ttl_ms")?,
+        resign_term: integer(12, "resign_term")?,
+        slot_ms: integer(13, "slot_ms")?,
+        unfinished_slot_ms: integer(14, "unfinished_slot_ms")?,
+        rerun_slot_ms: integer(15, "rerun_slot_ms")?,
     };
-    Ok((now, Some(lease)))
+    Ok((now, Some(raw.parse()?)))
 }
 
 /// One value of an answer, with what is needed to say where a bad one stands.
@@ -141,26 +126,17 @@ impl<'row, 'statement> Cell<'row, 'statement> {
     }
 
     pub(crate) fn term(&self) -> Result<Term, Failure> {
-        let number = self.integer()?;
-        Term::new(number).ok_or_else(|| self.damaged(&number.to_string()))
+        Ok(term_of(self.lease, self.integer()?)?)
     }
 
-    /// A column that is 0 holds no slot.
     pub(crate) fn slot(&self) -> Result<Option<Slot>, Failure> {
-        match self.integer()? {
-            0 => Ok(None),
-            ms => Slot::from_millis(ms).map(Some).ok_or_else(|| self.damaged(&ms.to_string())),
-        }
+        Ok(slot_of(self.lease, self.column, self.integer()?)?)
     }
 
-    fn duration(&self) -> Result<Duration, Failure> {
-        let ms = self.integer()?;
-        u64::try_from(ms).map(Duration::from_millis).map_err(|_| self.damaged(&ms.to_string()))
-    }
-
-    pub(crate) fn parse<T: FromStr>(&self) -> Result<T, Failure> {
+    pub(crate) fn name(&self) -> Result<LeaseName, Failure> {
         let text = self.text()?;
-        text.parse().map_err(|_| self.damaged(&format!("{:?}", excerpt(text))))
+        let shown = || format!("{:?}", text.chars().take(40).collect::<String>());
+        text.parse().map_err(|_| self.damaged(&shown()))
     }
 
     fn text(&self) -> Result<&'row str, Failure> {
@@ -179,13 +155,7 @@ impl<'row, 'statement> Cell<'row, 'statement> {
     }
 
     fn damaged(&self, found: &str) -> Failure {
-        let Self { lease, column, .. } = self;
-        let message = if lease.is_empty() {
-            format!("a row holds {found} in column {column}, which no lease store writes")
-        } else {
-            format!("the row of {lease:?} holds {found} in column {column}, which no lease store writes")
-        };
-        StoreError::new(ErrorKind::Damaged, message).into()
+        damaged(self.lease, self.column, found).into()
     }
 }
 
@@ -197,11 +167,6 @@ fn kind_of(value: ValueRef<'_>) -> String {
         ValueRef::Text(_) => "a text".to_owned(),
         ValueRef::Blob(_) => "a blob".to_owned(),
     }
-}
-
-/// The start of a text that may be long.
-fn excerpt(text: &str) -> String {
-    text.chars().take(40).collect()
 }
 
 /// For a statement that always has a row, since the clock is in it.

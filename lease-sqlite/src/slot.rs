@@ -1,6 +1,6 @@
 //! What is answered to a claim of an instant.
 
-use lease_core::store::{DbTime, SlotAnswer, Superseded};
+use lease_core::store::{SlotAnswer, SlotRow, SlotState, Superseded};
 use lease_core::{LeaseName, Slot};
 use rusqlite::{Connection, Row, named_params};
 
@@ -14,48 +14,23 @@ pub(crate) fn judge(
     name: &LeaseName,
     slot: Slot,
 ) -> Result<Result<Option<Superseded>, SlotAnswer>, Failure> {
-    let state =
-        answer(connection, sql, named_params! {":name": name.as_str()}, |row| State::read(row, name))?;
+    let state = answer(connection, sql, named_params! {":name": name.as_str()}, |row| read(row, name))?;
     Ok(state.ok_or_else(no_clock)?.judge(slot))
 }
 
-struct State {
-    now: DbTime,
-    is_held: bool,
-    last: Option<Slot>,
-    unfinished: Option<Slot>,
-    rerun: Option<Slot>,
-}
-
-impl State {
-    fn read(row: &Row<'_>, name: &LeaseName) -> Result<Self, Failure> {
-        let cell = |index, column| Cell::new(row, name.as_str(), index, column);
-        let now = cell(0, "now").time()?;
-        let expires_at = cell(1, "expires_at_ms");
-        if expires_at.is_null()? {
-            return Ok(Self { now, is_held: false, last: None, unfinished: None, rerun: None });
-        }
-        Ok(Self {
-            now,
-            is_held: expires_at.time()? > now,
-            last: cell(2, "slot_ms").slot()?,
-            unfinished: cell(3, "unfinished_slot_ms").slot()?,
-            rerun: cell(4, "rerun_slot_ms").slot()?,
-        })
+fn read(row: &Row<'_>, name: &LeaseName) -> Result<SlotState, Failure> {
+    let cell = |index, column| Cell::new(row, name.as_str(), index, column);
+    let now = cell(0, "now").time()?;
+    let term = cell(1, "term");
+    if term.is_null()? {
+        return Ok(SlotState { now, row: None });
     }
-
-    fn judge(&self, slot: Slot) -> Result<Option<Superseded>, SlotAnswer> {
-        let comes_at = DbTime::from_millis(slot.as_millis());
-        if self.last >= Some(slot) {
-            return Err(SlotAnswer::Passed);
-        }
-        if comes_at > self.now {
-            return Err(SlotAnswer::NotYet(comes_at.since(self.now)));
-        }
-        if self.is_held {
-            return Err(SlotAnswer::Held);
-        }
-        let given_up = self.unfinished.filter(|unfinished| self.last == Some(*unfinished));
-        Ok(given_up.map(|slot| Superseded { slot, rerun: self.rerun == Some(slot) }))
-    }
+    let row = SlotRow {
+        term: term.term()?,
+        expires_at: cell(2, "expires_at_ms").time()?,
+        last: cell(3, "slot_ms").slot()?,
+        unfinished: cell(4, "unfinished_slot_ms").slot()?,
+        rerun: cell(5, "rerun_slot_ms").slot()?,
+    };
+    Ok(SlotState { now, row: Some(row) })
 }

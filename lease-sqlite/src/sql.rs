@@ -207,7 +207,7 @@ pub(crate) fn resign(table: &Table) -> String {
 /// beforehand without the lock, as [`held`] is, and again inside the transaction that grants.
 pub(crate) fn slot_state(table: &Table) -> String {
     format!(
-        "SELECT {NOW}, expires_at_ms, slot_ms, unfinished_slot_ms, rerun_slot_ms
+        "SELECT {NOW}, term, expires_at_ms, slot_ms, unfinished_slot_ms, rerun_slot_ms
          FROM (SELECT 1) LEFT JOIN {table} ON name = :name"
     )
 }

@@ -7,21 +7,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lease_core::store::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, Listing, Observed,
-    Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError, UnfinishedSlot,
-    VerifyAnswer,
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, Limit, Listing,
+    Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError,
+    UnfinishedSlot, VerifyAnswer, ttl_ms,
 };
 use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Term};
 use rusqlite::{Connection, Params, Row, named_params};
 
 use crate::connection::{Place, Role};
 use crate::error::Failure;
-use crate::limit::Limit;
 use crate::options::{SqliteOptions, Table};
 use crate::path::{absolute, shown};
-use crate::queue::Kind;
-use crate::row::{Cell, ClaimParams, answer, clock_and_lease, json_array, no_clock, ttl_ms};
-use crate::worker::Worker;
+use crate::queue::{Kind, Order};
+use crate::row::{Cell, ClaimParams, answer, clock_and_lease, json_array, no_clock};
+use crate::worker::{Worker, answered};
 use crate::{check, schema, slot, sql};
 
 /// Leases in a table of a SQLite file. Cheap to clone; after the last clone is dropped the store's threads
@@ -89,9 +88,11 @@ impl SqliteStore {
         let store = Self { shared: Arc::new(shared) };
         // The first to open makes the file; the other then finds it.
         let limit = store.limit(PATIENCE);
-        let first = limit.order(if create { Kind::Make } else { Kind::Check });
-        limit.answer(store.shared.writer.ask(first, |_| Ok(()))).await.map_err(named)?;
-        limit.answer(store.shared.reader.ask(limit.order(Kind::Read), |_| Ok(()))).await.map_err(named)?;
+        let first = Order::within(&limit, if create { Kind::Make } else { Kind::Check });
+        answered(&limit, store.shared.writer.ask(first, |_| Ok(()))).await.map_err(named)?;
+        answered(&limit, store.shared.reader.ask(Order::within(&limit, Kind::Read), |_| Ok(())))
+            .await
+            .map_err(named)?;
         Ok(store)
     }
 
@@ -101,7 +102,7 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
     {
-        limit.answer(self.shared.writer.ask(limit.order(kind), statement)).await
+        answered(&limit, self.shared.writer.ask(Order::within(&limit, kind), statement)).await
     }
 
     /// Asks the connection that reads, of the file that is now at the path.
@@ -110,8 +111,7 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
     {
-        limit
-            .answer(self.shared.reader.ask(limit.order(Kind::Read), statement))
+        answered(&limit, self.shared.reader.ask(Order::within(&limit, Kind::Read), statement))
             .await
             .map_err(StoreError::without_effect)
     }
@@ -150,18 +150,18 @@ impl LeaseStore for SqliteStore {
         let table = self.table().clone();
         let limit = self.limit(PATIENCE);
         // A file that was deleted since is made anew here and nowhere else.
-        let order = limit.order(Kind::Make);
-        limit.answer(self.shared.writer.ask(order, move |db| schema::migrate(db, &table))).await
+        let order = Order::within(&limit, Kind::Make);
+        answered(&limit, self.shared.writer.ask(order, move |db| schema::migrate(db, &table))).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {
         let limit = self.limit(PATIENCE);
-        let order = limit.order(Kind::Check);
+        let order = Order::within(&limit, Kind::Check);
         // Renewals need not wait while a large table is read.
         let table = self.table().clone();
-        limit.answer(self.shared.reader.ask(order, move |db| check::look(db, &table))).await?;
+        answered(&limit, self.shared.reader.ask(order, move |db| check::look(db, &table))).await?;
         let table = self.table().clone();
-        limit.answer(self.shared.writer.ask(order, move |db| check::try_to_write(db, &table))).await
+        answered(&limit, self.shared.writer.ask(order, move |db| check::try_to_write(db, &table))).await
     }
 
     async fn claim(&self, claim: &Claim, within: Duration) -> Result<ClaimAnswer, StoreError> {
@@ -221,12 +221,11 @@ impl LeaseStore for SqliteStore {
         let sql = sql::verify(self.table());
         let (name, holder) = (name.clone(), holder.hex());
         let limit = self.limit(within);
-        let held = self.shared.reader.ask(limit.order(Kind::Verify), move |db| {
+        let held = self.shared.reader.ask(Order::within(&limit, Kind::Verify), move |db| {
             let params = named_params! {":name": name.as_str(), ":holder": holder.as_str()};
             answer(db, &sql, params, |row| term(row, &name))
         });
-        Ok(limit
-            .answer(held)
+        Ok(answered(&limit, held)
             .await
             .map_err(StoreError::without_effect)?
             .map_or(VerifyAnswer::Lost, VerifyAnswer::Held))
@@ -371,7 +370,7 @@ impl LeaseStore for SqliteStore {
         self.read(self.limit(within), move |db| {
             let mut statement = db.prepare_cached(&sql)?;
             let rows = statement.query_and_then(named_params! {":names": names}, |row| {
-                let name: LeaseName = Cell::new(row, "", 0, "name").parse()?;
+                let name = Cell::new(row, "", 0, "name").name()?;
                 let slot = Cell::new(row, name.as_str(), 1, "unfinished_slot_ms").slot()?;
                 let term = Cell::new(row, name.as_str(), 2, "term").term()?;
                 Ok(slot.map(|slot| UnfinishedSlot { name, slot, term }))

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Instant;
 
 use lease_core::ErrorKind;
-use lease_core::store::{Effect, StoreError};
+use lease_core::store::{Effect, Limit, StoreError};
 use rusqlite::{Connection, ffi};
 use tokio::sync::oneshot;
 
@@ -54,6 +54,18 @@ impl Worker {
         self.queue.push(Job::new(order, Box::new(work)));
         receiver
     }
+}
+
+/// Waits for a thread's answer. The statement may be running when this gives up: a disk may hang.
+pub(crate) async fn answered<T>(
+    limit: &Limit,
+    answer: oneshot::Receiver<Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    limit.bound(async { answer.await.unwrap_or_else(|_| Err(thread_ended())) }).await
+}
+
+fn thread_ended() -> StoreError {
+    StoreError::new(ErrorKind::Other, "the store's thread has ended, which is a bug")
 }
 
 impl Drop for Worker {

@@ -3,9 +3,11 @@
 mod clock;
 mod fault;
 mod memory;
+mod proxy;
 mod suite;
 
 pub use clock::ManualClock;
 pub use fault::{Call, Fault, FaultStore, Op};
 pub use memory::MemoryStore;
+pub use proxy::{Direction, Passed, Proxy, Wire};
 pub use suite::{Case, Damage, Subject, cases, run_case};

@@ -136,6 +136,14 @@ mutants! {
     quotes_are_collapsed: QuotesCollapsed, ["names::with_quotes_and_statements_are_plain_text"];
 
     the_insert_race_has_two_winners: TwoInsert, ["race::a_new_name_has_one_winner"];
+    claims_fail_when_connections_run_out: CrowdFails, [
+        "race::sixty_four_new_names_claimed_at_once_are_all_granted",
+        "race::sixty_four_claims_of_one_new_name_have_one_winner",
+    ];
+    claims_in_each_others_way_are_all_called_held: CrowdIsHeld, [
+        "race::sixty_four_new_names_claimed_at_once_are_all_granted",
+        "race::sixty_four_claims_of_one_new_name_have_one_winner",
+    ];
     a_slot_claim_ignores_the_term_it_read: SlotIgnoresTermRead, ["race::a_slot_of_a_free_name_has_one_winner"];
     a_held_name_is_granted_again: HeldIsGranted, [
         "claim::a_held_name_is_refused_and_its_row_stays",
@@ -152,6 +160,7 @@ mutants! {
         "race::different_slots_of_a_name_have_one_winner",
     ];
     a_rerun_ignores_what_it_read: RerunIgnoresWhatItRead, ["race::a_rerun_has_one_winner"];
+    batches_that_lock_each_other_fail: BatchesDeadlock, ["race::batches_in_opposite_orders_neither_fail_nor_lose_a_lease"];
     contention_is_called_loss: ContentionIsLoss, ["race::renewals_of_a_lease_from_two_processes_are_not_lost"];
 
     renew_reads_and_then_writes: RenewIsTwoSteps, ["pairs::on_a_held_name_act_one_after_the_other"];

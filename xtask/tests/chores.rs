@@ -222,14 +222,14 @@ fn a_backend_is_tested_alone_and_chosen_before_the_arguments_of_cargo_test() {
 
 #[test]
 fn ci_runs_every_check_and_no_test_when_one_fails() {
-    let cargo = FakeCargo::that_fails("clippy --locked");
+    let cargo = FakeCargo::that_fails("clippy --locked --workspace");
     let output = cargo.run(&["ci"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let asked = cargo.asked();
     let commands: Vec<&str> = asked.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(commands, ["fmt", "clippy", "clippy", "doc", "doc", "tree"]);
-    let summary = "xtask: failed: clippy, clippy with all features; passed: format, docs, docs of private items, \
-                   tidy; the tests were not run\n";
+    assert_eq!(commands, ["fmt", "clippy", "clippy", "clippy", "clippy", "doc", "doc", "tree"]);
+    let summary = "xtask: failed: clippy, clippy with all features; passed: format, lease-sqlite on the \
+                   system's SQLite, lease-sqlite beside sqlx, docs, docs of private items, tidy; the tests were not run\n";
     assert!(text(&output.stderr).ends_with(summary), "{output:?}");
 }
 

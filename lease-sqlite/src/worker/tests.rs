@@ -5,7 +5,6 @@ use lease_core::SystemClock;
 use lease_core::store::Effect;
 
 use super::*;
-use crate::limit::Limit;
 use crate::options::Table;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -30,7 +29,7 @@ impl Bench {
         F: FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
     {
         let limit = limit(within);
-        limit.answer(self.worker.ask(limit.order(Kind::Make), statement)).await
+        answered(&limit, self.worker.ask(Order::within(&limit, Kind::Make), statement)).await
     }
 }
 
@@ -85,7 +84,7 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn new(bench: &'a Bench) -> Self {
         let (resume, paused) = mpsc::channel::<()>();
-        let first = bench.worker.ask(limit(LONG).order(Kind::Make), move |db| {
+        let first = bench.worker.ask(Order::within(&limit(LONG), Kind::Make), move |db| {
             let _ = paused.recv();
             Ok(db.execute_batch("CREATE TABLE written (n)")?)
         });
@@ -96,7 +95,7 @@ impl<'a> Line<'a> {
     where
         F: FnMut(&mut Connection) -> Result<(), Failure> + Send + 'static,
     {
-        self.bench.worker.ask(limit(LONG).order(Kind::Write), statement)
+        self.bench.worker.ask(Order::within(&limit(LONG), Kind::Write), statement)
     }
 
     async fn go(self) {
@@ -208,7 +207,7 @@ async fn what_is_committed_in_a_file_that_was_replaced_meanwhile_is_not_answered
     bench.ask(LONG, |db| Ok(db.execute_batch("CREATE TABLE written (n)")?)).await.unwrap();
     let path = bench.folder.path().join("leases.db");
     let limit = limit(LONG);
-    let written = bench.worker.ask(limit.order(Kind::Write), move |db| {
+    let written = bench.worker.ask(Order::within(&limit, Kind::Write), move |db| {
         insert(db)?;
         std::fs::rename(&path, path.with_extension("moved")).unwrap();
         Ok(())
@@ -222,16 +221,16 @@ async fn what_is_committed_in_a_file_that_was_replaced_meanwhile_is_not_answered
 async fn a_statement_that_hangs_is_given_up_and_what_waits_behind_it_is_not_begun_late() {
     let bench = Bench::new();
     let (resume, paused) = mpsc::channel::<()>();
-    let order = limit(LONG).order(Kind::Make);
+    let order = Order::within(&limit(LONG), Kind::Make);
     let hung = bench.worker.ask(order, move |_| {
         let _ = paused.recv();
         Ok(())
     });
-    let error = limit(Duration::from_millis(50)).answer(hung).await.unwrap_err();
+    let error = answered(&limit(Duration::from_millis(50)), hung).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, Effect::Unknown));
 
     // Kept by hand, as by a caller whose own time is not over yet.
-    let late = limit(Duration::from_millis(50)).order(Kind::Make);
+    let late = Order::within(&limit(Duration::from_millis(50)), Kind::Make);
     let begun_late = bench.worker.ask(late, |_| Ok("begun"));
     while Instant::now() < late.until {
         tokio::task::yield_now().await;
@@ -246,7 +245,7 @@ async fn a_statement_that_hangs_is_given_up_and_what_waits_behind_it_is_not_begu
 async fn a_statement_dropped_before_its_turn_is_not_run() {
     let bench = Bench::new();
     let (resume, paused) = mpsc::channel::<()>();
-    let order = limit(LONG).order(Kind::Make);
+    let order = Order::within(&limit(LONG), Kind::Make);
     let running = bench.worker.ask(order, move |_| {
         let _ = paused.recv();
         Ok(())

@@ -6,17 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
-use lease_core::store::{Claim, ClaimAnswer, ConditionalAnswer, RenewAnswer, SlotAnswer};
+use lease_core::store::{Claim, ClaimAnswer, ConditionalAnswer, Holding, RenewAnswer, SlotAnswer};
 use lease_core::{Holder, LeaseName, Term};
 use tokio::sync::Barrier;
+use tokio::time::timeout;
 
 use super::context::{Context, claim_of, holding, slot, term, unfinished};
-use super::process::{Process, RENEWED};
+use super::process::{Process, RENEWED, WITHIN};
 
 /// How many race for each name, half of them on each of two stores.
 const RACERS: usize = 8;
 /// How many names are raced for.
 const ROUNDS: usize = 6;
+/// More than a store has connections.
+const CROWD: usize = 64;
 
 /// Lets all racers attempt a claim of `name` at once; the answers, with the token of each.
 async fn race<A: Future<Output = Option<Term>> + Send + 'static>(
@@ -39,7 +42,12 @@ async fn race<A: Future<Output = Option<Term>> + Send + 'static>(
 /// Holds the store to exactly one grant, under the term next in line, of the token in the row.
 async fn has_one_winner(cx: &Context, name: &LeaseName, racers: &[(Holder, Option<Term>)], next: i64) {
     let granted: Vec<_> = racers.iter().filter(|(_, granted)| granted.is_some()).collect();
-    assert!(granted.len() == 1, "{} of {} racers were granted {name:?}: {racers:?}", granted.len(), RACERS);
+    assert!(
+        granted.len() == 1,
+        "{} of {} racers were granted {name:?}: {racers:?}",
+        granted.len(),
+        racers.len()
+    );
     assert_eq!(granted[0].1, Some(term(next)), "the winner's term");
     let row = cx.row(name).await;
     assert_eq!((row.holder, row.term), (granted[0].0, term(next)), "the row is not the winner's");
@@ -70,6 +78,41 @@ pub(crate) async fn a_new_name_has_one_winner(cx: &Context) {
         let racers = race(&stores, &name, claim).await;
         has_one_winner(cx, &name, &racers, 1).await;
     }
+}
+
+pub(crate) async fn sixty_four_new_names_claimed_at_once_are_all_granted(cx: &Context) {
+    let names = (0..CROWD).map(|n| cx.name(&format!("job {n}")));
+    for (claim, answer) in crowd(cx, names.collect()).await {
+        assert_eq!(answer, ClaimAnswer::Granted(Term::FIRST), "{:?} is claimed by nobody else", claim.name);
+        let row = cx.row(&claim.name).await;
+        assert_eq!((row.holder, row.term), (claim.holder, Term::FIRST), "the row of {:?}", claim.name);
+    }
+}
+
+pub(crate) async fn sixty_four_claims_of_one_new_name_have_one_winner(cx: &Context) {
+    let name = cx.name("job");
+    let racers = crowd(cx, vec![name.clone(); CROWD]).await.into_iter().map(|(claim, answer)| match answer {
+        ClaimAnswer::Granted(term) => (claim.holder, Some(term)),
+        ClaimAnswer::Held => (claim.holder, None),
+    });
+    has_one_winner(cx, &name, &racers.collect::<Vec<_>>(), 1).await;
+}
+
+/// Claims all names at once, half of them on each of two stores; every claim is answered in time.
+async fn crowd(cx: &Context, names: Vec<LeaseName>) -> Vec<(Claim, ClaimAnswer)> {
+    let start = Arc::new(Barrier::new(names.len()));
+    let stores = stores(cx).await;
+    let tasks = stores.iter().cycle().zip(&names).map(|(store, name)| {
+        let (store, claim, start) = (store.clone(), claim_of(name), Arc::clone(&start));
+        tokio::spawn(async move {
+            start.wait().await;
+            let Ok(answer) = timeout(WITHIN, store.claim(&claim)).await else {
+                panic!("no answer within {WITHIN:?} to the claim of {:?}", claim.name);
+            };
+            (claim, answer.ok())
+        })
+    });
+    join_all(tasks).await.into_iter().map(|task| task.expect("a claimer failed")).collect()
 }
 
 pub(crate) async fn an_expired_name_has_one_winner(cx: &Context) {
@@ -249,6 +292,31 @@ pub(crate) async fn renewals_of_a_lease_from_two_processes_are_not_lost(cx: &Con
         task.expect("a renewal among others failed");
     }
     cx.store.renew(&held).await.is(RENEWED);
+}
+
+pub(crate) async fn batches_in_opposite_orders_neither_fail_nor_lose_a_lease(cx: &Context) {
+    let (stores, mut held) = (stores(cx).await, Vec::new());
+    for n in 0..ROUNDS {
+        held.push(cx.hold(&format!("job {n}")).await);
+    }
+    let mut batch: Vec<Holding> = held.iter().map(holding).collect();
+    let tasks = stores.iter().cycle().take(RACERS).map(|store| {
+        // Each wants first what the other has last: row by row, that is a deadlock.
+        batch.reverse();
+        let (store, batch, ttl) = (store.clone(), batch.clone(), held[0].ttl);
+        tokio::spawn(async move {
+            for _ in 0..10 {
+                // A row that another batch has locked may be skipped.
+                store.renew_many(&batch, ttl).await.ok();
+            }
+        })
+    });
+    for task in join_all(tasks).await {
+        task.expect("a batch among others failed");
+    }
+    for lease in &held {
+        cx.store.renew(lease).await.is(RENEWED);
+    }
 }
 
 pub(crate) async fn a_holder_renews_while_others_claim(cx: &Context) {

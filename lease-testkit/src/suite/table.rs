@@ -221,6 +221,8 @@ macro_rules! __for_all_cases {
             }
             race {
                 a_new_name_has_one_winner
+                sixty_four_new_names_claimed_at_once_are_all_granted
+                sixty_four_claims_of_one_new_name_have_one_winner
                 an_expired_name_has_one_winner
                 a_released_name_has_one_winner
                 an_observed_state_has_one_winner
@@ -231,6 +233,7 @@ macro_rules! __for_all_cases {
                 claims_of_every_kind_on_one_free_name_have_one_winner
                 no_two_hold_at_once_and_no_term_repeats
                 renewals_of_a_lease_from_two_processes_are_not_lost
+                batches_in_opposite_orders_neither_fail_nor_lose_a_lease
                 a_holder_renews_while_others_claim
             }
             pairs {

@@ -139,4 +139,7 @@ pub(crate) enum Broken {
     NamesExpanded,
     QuotesCollapsed,
     NameIsPattern,
+    CrowdFails,
+    CrowdIsHeld,
+    BatchesDeadlock,
 }

@@ -14,6 +14,7 @@ pub(crate) struct Gates {
     arrived: AtomicUsize,
     pub(crate) others: AtomicUsize,
     pub(crate) connections: Semaphore,
+    crowd: AtomicUsize,
 }
 
 impl Default for Gates {
@@ -23,6 +24,7 @@ impl Default for Gates {
             arrived: AtomicUsize::new(0),
             others: AtomicUsize::new(0),
             connections: Semaphore::new(4),
+            crowd: AtomicUsize::new(0),
         }
     }
 }
@@ -30,7 +32,17 @@ impl Default for Gates {
 /// How long a statement waits at a gate when nobody comes.
 const ALONE: Duration = Duration::from_millis(200);
 
+/// More than come at once where a case has no crowd.
+const CROWD: usize = 32;
+
 impl Gates {
+    /// Waits until a crowd is at this gate. Says whether it is.
+    pub(crate) async fn crowd(&self) -> bool {
+        self.crowd.fetch_add(1, Ordering::SeqCst);
+        self.until(|| self.crowd.load(Ordering::SeqCst) >= CROWD).await;
+        self.crowd.load(Ordering::SeqCst) >= CROWD
+    }
+
     /// Waits until two statements are at this gate. Says whether this one came second.
     pub(crate) async fn meet(&self) -> bool {
         let ticket = self.arrived.fetch_add(1, Ordering::SeqCst);

@@ -24,6 +24,12 @@ impl Mutant {
         claim: &Claim,
         within: Duration,
     ) -> Result<ClaimAnswer, StoreError> {
+        if matches!(self.broken, Broken::CrowdFails | Broken::CrowdIsHeld) && self.gates.crowd().await {
+            return match self.broken {
+                Broken::CrowdIsHeld => Ok(ClaimAnswer::Held),
+                _ => Err(StoreError::new(ErrorKind::Busy, "no connection is free")),
+            };
+        }
         let prepared = match self.claim_prepared(claim, within).await {
             Err(_) if self.is(Broken::ErrorAsHeld) => return Ok(ClaimAnswer::Held),
             Err(error) if self.is(Broken::DamageAsHeld) && error.kind() == ErrorKind::Damaged => {
@@ -248,6 +254,9 @@ impl Mutant {
                     inner.edit_row(&lease.name, |row| row.renewed_at = row.claimed_at);
                 }
                 Ok(answers)
+            }
+            Broken::BatchesDeadlock if self.gates.meet().await => {
+                Err(StoreError::new(ErrorKind::Other, "deadlock detected"))
             }
             Broken::EmptyBatchFails if leases.is_empty() => {
                 Err(StoreError::new(ErrorKind::Invalid, "a statement about nothing"))

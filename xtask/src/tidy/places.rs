@@ -67,6 +67,8 @@ const ALLOWED: &[(&str, Act, &str)] = &[
     ("run.rs", Act::Spawn, "the user's work and its supervisor are tasks of their own"),
     ("watchdog.rs", Act::Spawn, "the one OS thread, and one for a failing hook"),
     ("clock.rs", Act::Sleep, "waiting is defined there, on the clock"),
+    ("limit.rs", Act::Sleep, "a store waits between two tries within one call"),
+    ("io_thread.rs", Act::Spawn, "the thread of a store's connections, and its statements"),
 ];
 
 /// In `lease-core` tasks are spawned and time is waited for in few files.

@@ -1,0 +1,19 @@
+#![doc = include_str!("../README.md")]
+
+mod check;
+mod connection;
+mod error;
+mod options;
+mod product;
+mod row;
+mod schema;
+mod server;
+mod source;
+mod sql;
+mod store;
+mod tls;
+mod url;
+
+pub use options::PostgresOptions;
+pub use store::PostgresStore;
+pub use {deadpool_postgres, tokio_postgres};

@@ -1,0 +1,46 @@
+//! Names, logins and other people's connections on a real server.
+
+use lease_core::Holder;
+use tokio_postgres::{Client, NoTls};
+
+/// The server that all tests share.
+pub(crate) fn shared() -> String {
+    test_servers::shared(test_servers::Product::Postgres)
+}
+
+/// A plain identifier that nobody else uses, in this run or another.
+pub(crate) fn unique(begin: &str) -> String {
+    format!("{begin}_{}", &Holder::mint().unwrap().to_string()[..16])
+}
+
+/// Somebody else's connection.
+pub(crate) struct Sql {
+    pub(crate) client: Client,
+}
+
+impl Sql {
+    pub(crate) async fn connect(url: &str) -> Self {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        Self { client }
+    }
+
+    pub(crate) async fn run(&self, sql: &str) {
+        self.client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    }
+}
+
+/// A role of a test's own, and how it logs in.
+pub(crate) struct Role {
+    pub(crate) name: String,
+    pub(crate) url: String,
+}
+
+/// Makes a role that can log in, with these attributes.
+pub(crate) async fn role(owner: &str, attributes: &str) -> Role {
+    let name = unique("lease_role");
+    Sql::connect(owner).await.run(&format!("CREATE ROLE {name} LOGIN PASSWORD 'secret' {attributes}")).await;
+    let (user, rest) = owner.split_once('@').expect("the URL of a superuser");
+    let scheme = user.split_once("://").expect("a URL").0;
+    Role { url: format!("{scheme}://{name}:secret@{rest}"), name }
+}
