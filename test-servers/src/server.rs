@@ -6,6 +6,7 @@ use nix::unistd::Pid;
 
 use crate::binaries::Binaries;
 use crate::clock::SteppedClock;
+use crate::error::wanted;
 use crate::folder::Folder;
 use crate::instance::{Instance, PATIENCE, tail, within};
 use crate::process::{self, send};
@@ -44,7 +45,7 @@ impl Server {
     /// If the product is not installed or does not start; the message says what to do.
     #[track_caller]
     pub fn start(product: Product, setup: Setup) -> Self {
-        Self::try_start(product, setup).unwrap_or_else(|error| panic!("{error}"))
+        wanted(Self::try_start(product, setup))
     }
 
     /// As [`Server::start`], but answers why there is none.
@@ -98,8 +99,8 @@ impl Server {
     /// settings and to look, without a driver. `None` for NULL and for no row.
     #[track_caller]
     pub fn ask(&self, sql: &str) -> Option<String> {
-        wire::ask(self.product(), self.port(), sql)
-            .unwrap_or_else(|error| panic!("{} answers `{sql}` with: {error}", self.version()))
+        let answer = wire::ask(self.product(), self.port(), sql);
+        wanted(answer.map_err(|error| format!("{} answers `{sql}` with: {error}", self.version())))
     }
 
     /// Stops it as an operator would, sessions or none, and waits until it is gone.
@@ -122,7 +123,7 @@ impl Server {
     #[track_caller]
     pub fn start_again(&mut self) {
         assert!(self.instance.child.is_none(), "{} runs already", self.version());
-        self.instance.launch().unwrap_or_else(|error| panic!("{error}"));
+        wanted(self.instance.launch());
     }
 
     /// Stops all its processes where they are: it takes connections no further than the kernel does
@@ -147,13 +148,13 @@ impl Server {
     /// Moves its wall clock forward, or back for negative seconds, at once and for good.
     #[track_caller]
     pub fn step_clock(&mut self, seconds: i64) {
-        self.clock().step(seconds).unwrap_or_else(|error| panic!("{error}"));
+        wanted(self.clock().step(seconds));
     }
 
     /// Sets its wall clock to this time since 1970 UTC, from where it goes on.
     #[track_caller]
     pub fn set_clock(&mut self, since_epoch: Duration) {
-        self.clock().set(since_epoch).unwrap_or_else(|error| panic!("{error}"));
+        wanted(self.clock().set(since_epoch));
     }
 
     #[track_caller]
@@ -163,7 +164,7 @@ impl Server {
 
     #[track_caller]
     fn pid(&self) -> Pid {
-        self.instance.pid().unwrap_or_else(|| panic!("{} does not run", self.version()))
+        wanted(self.instance.pid().ok_or_else(|| format!("{} does not run", self.version())))
     }
 
     fn children(&self) -> Vec<Pid> {

@@ -1,6 +1,7 @@
 use std::env;
 use std::sync::OnceLock;
 
+use crate::error::wanted;
 use crate::{Error, Product, Server, Setup, kept};
 
 /// The URL of a server of this product that all tests may use at once, each with tables of its own:
@@ -16,7 +17,7 @@ use crate::{Error, Product, Server, Setup, kept};
 pub fn shared(product: Product) -> String {
     static FOUND: [OnceLock<Result<Shared, Error>>; Product::ALL.len()] = [const { OnceLock::new() }; _];
     let found = FOUND[product as usize].get_or_init(|| Shared::find(product));
-    found.as_ref().unwrap_or_else(|error| panic!("{error}")).url.clone()
+    wanted(found.as_ref()).url.clone()
 }
 
 struct Shared {
