@@ -3,8 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use deadpool::managed;
@@ -100,8 +99,8 @@ impl Connections {
     ) -> Result<Vec<Answer>, StoreError> {
         let this = Arc::clone(self);
         self.run(Box::pin(async move {
-            let waited = AtomicBool::new(false);
-            limit.insist(repeat, || this.once(lane, &limit, &flight, &waited)).await
+            let before = Mutex::new(None);
+            limit.insist(repeat, || this.once(lane, &limit, &flight, &before)).await
         }))
         .await
     }
@@ -145,13 +144,6 @@ impl Connections {
         .await
     }
 
-    async fn hold_once(&self, limit: &Limit, table: &Identifier, work: Work) -> Result<(), StoreError> {
-        let mut lent = self.lend(Lane::Other, limit).await?;
-        work(&mut lent, table).await?;
-        lent.give_back();
-        Ok(())
-    }
-
     /// Runs where the connections live.
     async fn run<T: Send + 'static>(
         &self,
@@ -175,42 +167,78 @@ impl Connections {
         lane: Lane,
         limit: &Limit,
         flight: &Flight,
-        waited: &AtomicBool,
+        before: &Mutex<Option<Failed>>,
     ) -> Result<Vec<Answer>, StoreError> {
-        if waited.load(Ordering::Relaxed) && limit.left() < LOCK_WAIT {
-            // The server would still be waiting when the caller has left.
-            let message = "another transaction kept the row or the table locked for the whole attempt";
-            return Err(StoreError::new(ErrorKind::Busy, message).without_effect());
+        let before = || before.lock().unwrap_or_else(PoisonError::into_inner);
+        // The server would still be waiting when the caller has left.
+        let too_late = limit.left() < LOCK_WAIT;
+        if let Some(failed) = before().as_ref().filter(|failed| failed.waited && too_late) {
+            return Err(failed.again());
         }
-        let mut lent = self.lend(lane, limit).await?;
-        let answer = lent.ask(flight).await;
-        match &answer {
-            Ok(_) => lent.give_back(),
-            Err(error) => {
-                waited.store(error::number(error) == Some(error::LOCK_WAIT_TIMEOUT), Ordering::Relaxed);
-                lent.give_back_after(error);
+        let lent = match self.lend(lane, limit).await {
+            Some(lent) => lent.map_err(StoreError::without_effect),
+            // What has kept the call from its answer until now says more than that time is up.
+            None => Err(before().as_ref().map_or_else(no_connection, Failed::again)),
+        };
+        let answer = match lent {
+            Ok(mut lent) => {
+                let answer = lent.ask(flight).await;
+                match &answer {
+                    Ok(_) => lent.give_back(),
+                    Err(error) => lent.give_back_after(error),
+                }
+                answer
             }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &answer {
+            let waited = error::number(error) == Some(error::LOCK_WAIT_TIMEOUT);
+            *before() = Some(Failed { kind: error.kind(), message: error.to_string(), waited });
         }
         answer
     }
 
-    /// A connection that is ready, within the time there is.
-    async fn lend(&self, lane: Lane, limit: &Limit) -> Result<Lent, StoreError> {
-        let had = match &self.source {
-            Source::Own { lanes, .. } => {
-                let pool = &lanes[lane as usize];
-                timeout(limit.left(), pool.get()).await.map(|had| had.map(Lent::own).map_err(of_pool))
-            }
-            Source::Borrowed(pool) => timeout(limit.left(), pool.get_conn())
-                .await
-                .map(|had| had.map(Lent::borrowed).map_err(|error| StoreError::from(Failure::from(error)))),
-        };
-        let had = had.unwrap_or_else(|_| {
-            Err(StoreError::new(ErrorKind::Unavailable, "no connection to the server could be had in time"))
-        });
-        // Nothing has been sent.
-        had.map_err(StoreError::without_effect)
+    async fn hold_once(&self, limit: &Limit, table: &Identifier, work: Work) -> Result<(), StoreError> {
+        let lent = self.lend(Lane::Other, limit).await.unwrap_or_else(|| Err(no_connection()));
+        let mut lent = lent.map_err(StoreError::without_effect)?;
+        work(&mut lent, table).await?;
+        lent.give_back();
+        Ok(())
     }
+
+    /// A connection that is ready; `None` when there was none within the time there is.
+    async fn lend(&self, lane: Lane, limit: &Limit) -> Option<Result<Lent, StoreError>> {
+        match &self.source {
+            Source::Own { lanes, .. } => {
+                let had = timeout(limit.left(), lanes[lane as usize].get()).await.ok()?;
+                Some(had.map(Lent::own).map_err(of_pool))
+            }
+            Source::Borrowed(pool) => {
+                let had = timeout(limit.left(), pool.get_conn()).await.ok()?;
+                Some(had.map(Lent::borrowed).map_err(|error| Failure::from(error).into()))
+            }
+        }
+    }
+}
+
+/// How the last try of a call failed.
+struct Failed {
+    kind: ErrorKind,
+    message: String,
+    /// By a lock wait that took as long as the session lets it.
+    waited: bool,
+}
+
+impl Failed {
+    /// The same error of a try that sent nothing.
+    fn again(&self) -> StoreError {
+        StoreError::new(self.kind, self.message.clone()).without_effect()
+    }
+}
+
+fn no_connection() -> StoreError {
+    StoreError::new(ErrorKind::Unavailable, "no connection to the server could be had in time")
+        .without_effect()
 }
 
 impl fmt::Debug for Connections {

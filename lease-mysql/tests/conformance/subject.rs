@@ -84,8 +84,13 @@ impl Place {
             return format!("{bare}/{database}");
         }
         let statements = [
-            format!("CREATE USER {database} IDENTIFIED BY 'pass word'"),
-            format!("GRANT SELECT, INSERT, UPDATE, CREATE, ALTER ON {database}.* TO {database}"),
+            // Twice, for some servers have a nobody at localhost who would be taken for it.
+            format!(
+                "CREATE USER {database} IDENTIFIED BY 'pass word', {database}@localhost IDENTIFIED BY 'pass word'"
+            ),
+            format!(
+                "GRANT SELECT, INSERT, UPDATE, CREATE, ALTER ON {database}.* TO {database}, {database}@localhost"
+            ),
         ];
         for statement in statements {
             root.query_drop(statement).await.unwrap();

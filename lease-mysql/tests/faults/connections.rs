@@ -11,7 +11,7 @@ use lease_testkit::{Direction, Proxy, Wire};
 use test_servers::Product;
 
 use crate::support::{
-    LONG, SHORT, Sandbox, TTL, granted, holding, is_err, is_harmless, new_claim, on_both, take,
+    LONG, SHORT, Sandbox, TTL, fails, granted, holding, is_err, is_harmless, new_claim, on_both, take,
 };
 
 on_both! {
@@ -128,7 +128,8 @@ async fn a_server_that_is_not_there_is_unavailable(product: Product) {
     let sandbox = Sandbox::new(product).await;
     let (proxy, store) = through(&sandbox);
     proxy.refuse();
-    is_harmless(store.claim(&new_claim("a"), SHORT).await, ErrorKind::Unavailable);
+    let claim = new_claim("a");
+    fails(ErrorKind::Unavailable, |within| store.claim(&claim, within)).await;
     proxy.accept();
     granted(store.claim(&new_claim("a"), LONG).await);
 }

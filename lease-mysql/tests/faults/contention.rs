@@ -9,7 +9,7 @@ use lease_mysql::mysql_async::prelude::Queryable;
 use test_servers::Product;
 
 use crate::support::{
-    LONG, SHORT, Sandbox, TTL, eventually, granted, holding, is_harmless, name, new_claim, on_both, take,
+    LONG, Sandbox, TTL, eventually, fails, granted, holding, name, new_claim, on_both, take,
 };
 
 on_both! {
@@ -97,8 +97,8 @@ async fn a_renewal_that_never_gets_the_row_is_busy_and_changes_nothing(product: 
     let mut other = sandbox.other().await;
     other.query_drop("START TRANSACTION").await.unwrap();
     other.query_drop("SELECT * FROM leases WHERE name = 'a' FOR UPDATE").await.unwrap();
-    is_harmless(store.renew(&held.name, &held.holder, TTL, SHORT).await, ErrorKind::Busy);
-    is_harmless(store.release(&held.name, &held.holder, SHORT).await, ErrorKind::Busy);
+    fails(ErrorKind::Busy, |within| store.renew(&held.name, &held.holder, TTL, within)).await;
+    fails(ErrorKind::Busy, |within| store.release(&held.name, &held.holder, within)).await;
     other.query_drop("ROLLBACK").await.unwrap();
     assert_eq!(store.inspect(&held.name, LONG).await.unwrap().row, before);
     assert_eq!(store.renew(&held.name, &held.holder, TTL, LONG).await.unwrap(), RENEWED);
@@ -114,7 +114,8 @@ async fn a_name_that_another_transaction_is_making_is_waited_for_within_bounds(p
         let mut other = sandbox.other().await;
         other.query_drop("START TRANSACTION").await.unwrap();
         other.query_drop(make).await.unwrap();
-        is_harmless(store.claim(&new_claim("a"), SHORT).await, ErrorKind::Busy);
+        let claim = new_claim("a");
+        fails(ErrorKind::Busy, |within| store.claim(&claim, within)).await;
         let waiting = {
             let store = store.clone();
             tokio::spawn(async move { store.claim(&new_claim("a"), LONG).await })

@@ -70,9 +70,6 @@ async fn serve(mut stream: TcpStream, version: &str, comment: &str, takes_many: 
                     send(&mut stream, 6 + u8::try_from(n).unwrap(), &ok).await?;
                 }
             }
-            3 if sql.contains("max_allowed_packet") => {
-                rows(&mut stream, &["1048576", "28800"], false).await?
-            }
             _ => {
                 let mut error = vec![0xff, 0x28, 0x04];
                 error.extend(b"#42000no\nsuch thing");

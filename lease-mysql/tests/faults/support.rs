@@ -144,6 +144,23 @@ pub(crate) fn is_harmless<T: std::fmt::Debug>(answer: Result<T, StoreError>, kin
     error
 }
 
+/// Sees to it that a statement is tried and fails so, without an effect. On a slow machine a short time may be over before that;
+/// then it gets more.
+pub(crate) async fn fails<T, F>(kind: ErrorKind, mut statement: impl FnMut(Duration) -> F)
+where
+    T: std::fmt::Debug,
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let mut within = SHORT;
+    let answer = loop {
+        match statement(within).await {
+            Err(error) if error.kind() != kind && error.kind().retry_helps() && within < LONG => within *= 3,
+            answer => break answer,
+        }
+    };
+    is_harmless(answer, kind);
+}
+
 /// Waits for something that must come.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let give_up = Instant::now() + LONG;
