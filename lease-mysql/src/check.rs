@@ -51,20 +51,22 @@ fn is_fit([flush, binlog, sync_binlog, read_only]: [i64; 4], format: &str) -> Re
     Err(StoreError::new(kind, message).without_effect())
 }
 
-/// Both statements of a claim, and a rollback: the rights are there, the server takes writes, the table takes the row.
-/// Of a name that nobody else has, so that nobody waits.
+/// A claim, a renewal and a rollback: the rights are there, the server takes writes, the table takes the row, and no trigger
+/// is in the way. Of a name that nobody else has, so that nobody waits.
 async fn try_to_write(lent: &mut Lent, table: &Identifier) -> Result<(), StoreError> {
     let other = |error: &dyn std::fmt::Display| StoreError::new(ErrorKind::Other, error.to_string());
     let holder = Holder::mint().map_err(|error| other(&error))?;
     let name = LeaseName::new(&format!("check of lease-mysql {holder}")).map_err(|error| other(&error))?;
-    let values =
-        claim_values(&Claim { name, holder, ttl: Duration::from_secs(1), instance: Instance::default() })?;
+    let claim = Claim { name, holder, ttl: Duration::from_secs(60), instance: Instance::default() };
+    let values = claim_values(&claim)?;
     let mut trial = vec!["START TRANSACTION".to_owned()];
-    for sql in [sql::claim(table), sql::claim_new(table)] {
+    for sql in [sql::claim(table), sql::claim_new(table), sql::renew(table)] {
         trial.extend(Flight::one(sql, values.clone()).written_out());
     }
     trial.push("ROLLBACK".to_owned());
-    lent.ask(&Flight::Many(trial)).await.map_err(StoreError::without_effect)?;
+    let answers = lent.ask(&Flight::Many(trial)).await.map_err(StoreError::without_effect)?;
+    let renewed = answers.iter().rev().nth(1).ok_or_else(no_row)?;
+    renewed.id().map_err(StoreError::without_effect)?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,9 +20,9 @@ use crate::row::{Answer, Flight};
 use crate::server::Product;
 use crate::url::Target;
 
-/// How long the server lets a statement wait for a lock: the least that it can be told. A statement that has waited
-/// so long is asked again while there is time for one more such wait.
-pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(1);
+/// The longest that a statement waits for a lock: the server is told one second, the least it can be told, and
+/// takes a tenth more. A statement that has waited is asked again while there is time for one more such wait.
+pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(1200);
 
 /// A claim whose connection turns out to be dead may be granted without anybody knowing. So one that has been idle
 /// for so long is asked first whether it lives, before a claim is sent on it.
@@ -56,7 +57,7 @@ enum Source {
 
 impl Connections {
     /// Connections of the store's own; none is opened yet.
-    pub(crate) fn own(target: Target) -> Result<Self, StoreError> {
+    pub(crate) fn own(target: &Target) -> Result<Self, StoreError> {
         let io = IoThread::start("lease-mysql").map_err(|error| {
             let message = format!("no thread can be started: {error}");
             StoreError::new(ErrorKind::Unavailable, message).with_source(error)
@@ -74,12 +75,12 @@ impl Connections {
     }
 
     /// A pool of the user's.
-    pub(crate) fn borrowed(pool: Pool) -> Result<Self, StoreError> {
-        Ok(Self {
+    pub(crate) fn borrowed(pool: Pool) -> Self {
+        Self {
             source: Source::Borrowed(pool),
             place: "by a pool of the caller's".to_owned(),
             product: Arc::default(),
-        })
+        }
     }
 
     /// `MariaDB host:3306/database`; before the first connection it is taken for MySQL.
@@ -98,15 +99,15 @@ impl Connections {
         flight: Flight,
     ) -> Result<Vec<Answer>, StoreError> {
         let this = Arc::clone(self);
-        self.run(async move {
+        self.run(Box::pin(async move {
             let waited = AtomicBool::new(false);
             limit.insist(repeat, || this.once(lane, &limit, &flight, &waited)).await
-        })
+        }))
         .await
     }
 
-    /// Runs several flights on one connection, again from the start when asking again may help. After an error the connection is
-    /// closed, whatever state the work left it in.
+    /// Runs several flights on one connection, again from the start when asking again may help. After an error the
+    /// connection is closed, whatever state the work left it in.
     pub(crate) async fn hold(
         self: &Arc<Self>,
         limit: Limit,
@@ -114,16 +115,41 @@ impl Connections {
         work: Work,
     ) -> Result<(), StoreError> {
         let this = Arc::clone(self);
-        self.run(async move {
-            let once = || async {
-                let mut lent = this.lend(Lane::Other, &limit).await?;
-                work(&mut lent, &table).await?;
-                lent.give_back();
-                Ok(())
-            };
-            limit.insist(Repeat::Always, once).await
-        })
+        self.run(Box::pin(async move {
+            limit.insist(Repeat::Always, || this.hold_once(&limit, &table, work)).await
+        }))
         .await
+    }
+
+    /// The same without insisting: what is wrong now is what is to be said. Only a connection that has
+    /// died in its pool is no news.
+    pub(crate) async fn look(
+        self: &Arc<Self>,
+        limit: Limit,
+        table: Identifier,
+        work: Work,
+    ) -> Result<(), StoreError> {
+        let this = Arc::clone(self);
+        self.run(Box::pin(async move {
+            limit
+                .bound(async {
+                    match this.hold_once(&limit, &table, work).await {
+                        Err(error) if error.kind() == ErrorKind::Unavailable => {
+                            this.hold_once(&limit, &table, work).await
+                        }
+                        answer => answer,
+                    }
+                })
+                .await
+        }))
+        .await
+    }
+
+    async fn hold_once(&self, limit: &Limit, table: &Identifier, work: Work) -> Result<(), StoreError> {
+        let mut lent = self.lend(Lane::Other, limit).await?;
+        work(&mut lent, table).await?;
+        lent.give_back();
+        Ok(())
     }
 
     /// Runs where the connections live.
@@ -133,10 +159,14 @@ impl Connections {
     ) -> Result<T, StoreError> {
         match &self.source {
             Source::Own { io, .. } => io.run(call).await,
-            Source::Borrowed(_) => tokio::spawn(call).await.unwrap_or_else(|ended| {
-                let message = "the runtime of the pool's owner has ended";
-                Err(StoreError::new(ErrorKind::Runtime, message).with_source(ended))
-            }),
+            Source::Borrowed(_) => match tokio::spawn(call).await {
+                Ok(answer) => answer,
+                Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
+                Err(ended) => {
+                    let message = "the runtime that the store was used on has ended";
+                    Err(StoreError::new(ErrorKind::Runtime, message).with_source(ended))
+                }
+            },
         }
     }
 
@@ -176,7 +206,7 @@ impl Connections {
                 .map(|had| had.map(Lent::borrowed).map_err(|error| StoreError::from(Failure::from(error)))),
         };
         let had = had.unwrap_or_else(|_| {
-            Err(StoreError::new(ErrorKind::Timeout, "no connection could be had in time"))
+            Err(StoreError::new(ErrorKind::Unavailable, "no connection to the server could be had in time"))
         });
         // Nothing has been sent.
         had.map_err(StoreError::without_effect)

@@ -100,10 +100,11 @@ fn classify(number: u16) -> Class {
 
 fn classify_driver(error: &Error) -> Class {
     match error {
-        Error::Io(IoError::Tls(_)) => none(
-            ErrorKind::Denied,
-            "no TLS connection: see the server's certificate, ssl-mode, ssl-ca, ssl-cert and ssl-key",
-        ),
+        Error::Io(IoError::Tls(_)) => none(ErrorKind::Denied, NO_TLS),
+        // So the driver hands on what TLS has to say.
+        Error::Io(IoError::Io(io)) if io.kind() == std::io::ErrorKind::InvalidData => {
+            unknown(ErrorKind::Denied, NO_TLS)
+        }
         Error::Io(IoError::Io(_))
         | Error::Driver(DriverError::ConnectionClosed | DriverError::PoolDisconnected) => {
             unknown(ErrorKind::Unavailable, "the connection failed")
@@ -121,6 +122,9 @@ fn classify_driver(error: &Error) -> Class {
         _ => UNKNOWN,
     }
 }
+
+const NO_TLS: &str =
+    "no TLS connection: see the server's certificate, ssl-mode, ssl-ca, ssl-cert and ssl-key";
 
 const UNKNOWN: Class = Class { kind: ErrorKind::Other, effect: Effect::Unknown, says: None };
 
@@ -320,6 +324,8 @@ mod tests {
         };
         let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
         assert_eq!(kinds(Error::from(reset)), (ErrorKind::Unavailable, Effect::Unknown));
+        let tls = std::io::Error::new(std::io::ErrorKind::InvalidData, "invalid peer certificate");
+        assert_eq!(kinds(Error::from(tls)), (ErrorKind::Denied, Effect::Unknown));
         let closed = Error::Driver(DriverError::ConnectionClosed);
         assert_eq!(kinds(closed), (ErrorKind::Unavailable, Effect::Unknown));
         let no_tls = Error::Driver(DriverError::NoClientSslFlagFromServer);

@@ -127,8 +127,8 @@ async fn collect<P: Protocol>(
 ) -> Result<Vec<Answer>, Error> {
     let mut answers = Vec::with_capacity(statements);
     for _ in 0..statements {
-        let (id, made) = (result.last_insert_id().unwrap_or(0), result.affected_rows());
-        answers.push(Answer { rows: result.collect().await?, id, made });
+        let (id, rows_affected) = (result.last_insert_id().unwrap_or(0), result.affected_rows());
+        answers.push(Answer { rows: result.collect().await?, id, rows_affected });
     }
     result.drop_result().await?;
     Ok(answers)

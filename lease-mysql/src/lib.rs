@@ -16,5 +16,5 @@ mod url;
 pub use options::MysqlOptions;
 pub use store::MysqlStore;
 
-/// The driver: its pool and configuration are part of this crate's interface.
+/// The driver, whose pool and configuration a store can be opened with.
 pub use mysql_async;

@@ -32,19 +32,19 @@ impl MysqlOptions {
 
     /// Opens a store with connections of its own, see [`MysqlStore::open`].
     pub fn open(self, url: &str) -> Result<MysqlStore, StoreError> {
-        self.on(Connections::own(Target::of_url(url)?)?)
+        self.on(Connections::own(&Target::of_url(url)?)?)
     }
 
     /// Opens a store with connections of its own, by a configuration of the driver: with its TLS, socket and
     /// the rest as they are there. It must name a database. (The driver prefers the server's socket unless told otherwise,
     /// and then connects twice.)
     pub fn open_config(self, config: impl Into<Opts>) -> Result<MysqlStore, StoreError> {
-        self.on(Connections::own(Target::of_config(config.into())?)?)
+        self.on(Connections::own(&Target::of_config(config.into())?)?)
     }
 
     /// Opens a store on a pool of yours. [The front page](crate#a-pool-of-yours) says what that risks and costs.
     pub fn open_pool(self, pool: Pool) -> Result<MysqlStore, StoreError> {
-        self.on(Connections::borrowed(pool)?)
+        self.on(Connections::borrowed(pool))
     }
 
     fn on(self, connections: Connections) -> Result<MysqlStore, StoreError> {

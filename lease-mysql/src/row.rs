@@ -40,23 +40,34 @@ pub(crate) struct Answer {
     pub(crate) rows: Vec<Row>,
     /// What `LAST_INSERT_ID(...)` was in the statement; 0 when it did not come to it.
     pub(crate) id: u64,
-    /// How many rows an INSERT has made.
-    pub(crate) made: u64,
+    /// How many rows an INSERT has made, or an UPDATE has changed or found, as the connection was opened.
+    pub(crate) rows_affected: u64,
 }
 
 impl Answer {
-    /// Whether the statement wrote a row.
-    pub(crate) fn matched(&self) -> bool {
-        self.id != 0
+    /// What `LAST_INSERT_ID(...)` was in an UPDATE; 0 when no row matched.
+    pub(crate) fn id(&self) -> Result<u64, StoreError> {
+        if self.id == 0 && self.rows_affected > 0 {
+            // A trigger's own statements take its value away.
+            let message =
+                "a trigger on the lease table keeps the server from saying what a statement did; drop it";
+            return Err(StoreError::new(ErrorKind::Schema, message));
+        }
+        Ok(self.id)
+    }
+
+    /// Whether an UPDATE matched a row.
+    pub(crate) fn matched(&self) -> Result<bool, StoreError> {
+        Ok(self.id()? != 0)
     }
 
     /// The term that a claim was granted.
     pub(crate) fn term(&self, name: &LeaseName) -> Result<Option<Term>, StoreError> {
-        if self.id == 0 {
+        let id = self.id()?;
+        if id == 0 {
             return Ok(None);
         }
-        let term =
-            i64::try_from(self.id).map_err(|_| damaged(name.as_str(), "term", &self.id.to_string()))?;
+        let term = i64::try_from(id).map_err(|_| damaged(name.as_str(), "term", &id.to_string()))?;
         term_of(name.as_str(), term).map(Some)
     }
 }

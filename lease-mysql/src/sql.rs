@@ -326,6 +326,13 @@ pub(crate) fn last_slot(table: &Identifier) -> String {
 
 /// Bytes as a literal that has no quotes, needs no escape, and means the same in every character set and SQL mode.
 pub(crate) fn hex(text: impl AsRef<[u8]>) -> String {
-    let digits: String = text.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
-    format!("X'{digits}'")
+    let bytes = text.as_ref();
+    let mut literal = String::with_capacity(2 * bytes.len() + 3);
+    literal.push_str("X'");
+    for byte in bytes {
+        literal
+            .extend([byte >> 4, byte & 15].map(|digit| char::from(b"0123456789ABCDEF"[usize::from(digit)])));
+    }
+    literal.push('\'');
+    literal
 }

@@ -100,7 +100,7 @@ impl MysqlStore {
         values: Values,
     ) -> Result<Option<Term>, StoreError> {
         match self.claim_by(limit, sql, values).await {
-            Ok(answer) => Ok((answer.made == 1).then_some(Term::FIRST)),
+            Ok(answer) => Ok((answer.rows_affected == 1).then_some(Term::FIRST)),
             Err(error) if error::number(&error) == Some(error::DUPLICATE_KEY) => Ok(None),
             Err(error) => Err(error),
         }
@@ -152,7 +152,7 @@ impl LeaseStore for MysqlStore {
 
     async fn check(&self) -> Result<(), StoreError> {
         let (limit, table) = (self.limit(PATIENCE), self.table().clone());
-        self.shared.connections.hold(limit, table, |lent, table| Box::pin(check::look(lent, table))).await
+        self.shared.connections.look(limit, table, |lent, table| Box::pin(check::look(lent, table))).await
     }
 
     async fn claim(&self, claim: &Claim, within: Duration) -> Result<ClaimAnswer, StoreError> {
@@ -176,7 +176,7 @@ impl LeaseStore for MysqlStore {
         let mut values = held_by(name, holder);
         values.push(("ttl", Value::Int(ttl_ms(ttl)?)));
         let renewed = self.ask(Lane::Holder, self.limit(within), sql::renew(self.table()), values).await?;
-        Ok(match renewed.id {
+        Ok(match renewed.id()? {
             0 => RenewAnswer::Lost,
             id => RenewAnswer::Renewed(Renewed { step_down: id == 2 }),
         })
@@ -226,7 +226,7 @@ impl LeaseStore for MysqlStore {
     ) -> Result<ReleaseAnswer, StoreError> {
         let values = held_by(name, holder);
         let released = self.ask(Lane::Holder, self.limit(within), sql::release(self.table()), values).await?;
-        Ok(if released.matched() { ReleaseAnswer::Released } else { ReleaseAnswer::Gone })
+        Ok(if released.matched()? { ReleaseAnswer::Released } else { ReleaseAnswer::Gone })
     }
 
     async fn claim_observed(
@@ -243,7 +243,8 @@ impl LeaseStore for MysqlStore {
 
     async fn inspect(&self, name: &LeaseName, within: Duration) -> Result<Inspection, StoreError> {
         let found = self.read(Lane::Other, self.limit(within), sql::inspect(self.table()), of(name)).await?;
-        let (now, row) = clock_and_lease(found.rows.first().ok_or_else(no_row)?)?;
+        let found = found.rows.first().ok_or_else(no_row).and_then(clock_and_lease);
+        let (now, row) = found.map_err(StoreError::without_effect)?;
         Ok(Inspection { now, row })
     }
 
@@ -257,7 +258,8 @@ impl LeaseStore for MysqlStore {
             ("limit", Value::Int(i64::from(*limit))),
         ];
         let found = self.read(Lane::Other, self.limit(within), sql::list(self.table()), values).await?;
-        let rows = found.rows.iter().map(clock_and_lease).collect::<Result<Vec<_>, StoreError>>()?;
+        let rows = found.rows.iter().map(clock_and_lease).collect::<Result<Vec<_>, StoreError>>();
+        let rows = rows.map_err(StoreError::without_effect)?;
         let now = rows.first().ok_or_else(no_row)?.0;
         Ok(Listing { now, rows: rows.into_iter().filter_map(|(_, row)| row).collect() })
     }
@@ -271,7 +273,7 @@ impl LeaseStore for MysqlStore {
         let mut values = of(name);
         values.extend(seen(observed));
         let cleared = self.ask(Lane::Other, self.limit(within), sql::clear(self.table()), values).await?;
-        Ok(if cleared.matched() { ClearAnswer::Cleared } else { ClearAnswer::Moved })
+        Ok(if cleared.matched()? { ClearAnswer::Cleared } else { ClearAnswer::Moved })
     }
 
     async fn resign(
@@ -283,7 +285,7 @@ impl LeaseStore for MysqlStore {
         let mut values = of(name);
         values.push(("term", Value::Int(term.get())));
         let asked = self.ask(Lane::Other, self.limit(within), sql::resign(self.table()), values).await?;
-        Ok(if asked.matched() { ResignAnswer::Asked } else { ResignAnswer::Moved })
+        Ok(if asked.matched()? { ResignAnswer::Asked } else { ResignAnswer::Moved })
     }
 
     async fn claim_slot(
@@ -326,13 +328,14 @@ impl LeaseStore for MysqlStore {
             let mut values = held_by(name, holder);
             values.push(("passed", Value::Int(passed.map_or(0, Slot::as_millis))));
             let finish = sql::finish_slot(self.table());
-            if self.ask(Lane::Holder, limit.clone(), finish, values).await?.matched() {
+            if self.ask(Lane::Holder, limit.clone(), finish, values).await?.matched()? {
                 return Ok(FinishAnswer::Finished);
             }
         }
         let mut values = of(name);
         values.push(("slot", Value::Int(slot.as_millis())));
-        let recorded = self.ask(Lane::Holder, limit, sql::record_end(self.table()), values).await?.matched();
+        let recorded =
+            self.ask(Lane::Holder, limit, sql::record_end(self.table()), values).await?.matched()?;
         Ok(FinishAnswer::Lost { recorded })
     }
 

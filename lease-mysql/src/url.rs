@@ -1,10 +1,13 @@
 //! URLs: what the driver does not read in them itself.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use lease_core::ErrorKind;
 use lease_core::store::StoreError;
 use mysql_async::{ClientIdentity, Opts, OptsBuilder, SslOpts, UrlError};
+
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// How a connection is opened.
 #[derive(Clone)]
@@ -29,8 +32,16 @@ impl Target {
         let (bare, tls) = split(url)?;
         let opts = Opts::from_url(&bare).map_err(|error| refused(&error))?;
         let Self { opts, .. } = Self::of_config(opts)?;
-        // The driver would ask the server for its socket and move there, past every proxy.
-        let builder = OptsBuilder::from_opts(opts.clone()).prefer_socket(false).client_found_rows(true);
+        let builder = OptsBuilder::from_opts(opts.clone())
+            // The driver would ask the server for its socket and move there, past every proxy.
+            .prefer_socket(false)
+            // Nor need it ask for these, in a trip of its own: a flight of ours is far smaller, and the
+            // other is for a pool of its own.
+            .max_allowed_packet(opts.max_allowed_packet().or(Some(16 << 20)))
+            .wait_timeout(opts.wait_timeout().or(Some(28_800)))
+            // A connection whose other end has vanished is noticed some time after it was given up.
+            .tcp_keepalive(opts.tcp_keepalive().or(Some(KEEP_ALIVE)))
+            .client_found_rows(true);
         let plain = Opts::from(builder.clone().ssl_opts(None));
         if opts.socket().is_some() {
             return Ok(Self { opts: plain, plain: None });
@@ -196,7 +207,7 @@ mod tests {
         assert_eq!(target.place(), "db.example:3306/app");
         assert_eq!(target.opts.pass(), Some("s3cret"));
         assert!(!target.opts.prefer_socket());
-        assert_eq!(super::Target::of_url("mariadb://me@h:1/x").unwrap().place(), "h:1/x");
+        assert_eq!(Target::of_url("mariadb://me@h:1/x").unwrap().place(), "h:1/x");
     }
 
     #[test]

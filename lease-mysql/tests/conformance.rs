@@ -22,31 +22,6 @@ macro_rules! on {
             lease_testkit::suite!(subject);
         }
 
-        /// The driver's default.
-        mod without_found_rows {
-            use super::*;
-
-            static PLACE: Place = Place::new(|| shared($product), Way::WithoutFoundRows);
-
-            async fn subject() -> OnServer {
-                OnServer::on(&PLACE).await
-            }
-
-            lease_testkit::suite!(subject);
-        }
-
-        mod callers_pool {
-            use super::*;
-
-            static PLACE: Place = Place::new(|| shared($product), Way::Pool);
-
-            async fn subject() -> OnServer {
-                OnServer::on(&PLACE).await
-            }
-
-            lease_testkit::suite!(subject);
-        }
-
         mod least_rights {
             use super::*;
 
@@ -71,7 +46,7 @@ macro_rules! on {
             lease_testkit::suite!(subject);
         }
 
-        mod hostile_callers_pool {
+        mod callers_pool {
             use super::*;
 
             static PLACE: Place = Place::new(|| private($product, $serializable), Way::Pool);
@@ -83,7 +58,8 @@ macro_rules! on {
             lease_testkit::suite!(subject);
         }
 
-        mod hostile_serializable {
+        /// As the driver's own default is.
+        mod without_found_rows {
             use super::*;
 
             static PLACE: Place = Place::new(|| private($product, $serializable), Way::WithoutFoundRows);

@@ -7,6 +7,7 @@ mod options;
 mod product;
 mod row;
 mod schema;
+mod server;
 mod source;
 mod sql;
 mod store;

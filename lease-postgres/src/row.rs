@@ -1,7 +1,8 @@
 //! Parameters in, rows out. Nothing read is trusted: a row may have been changed by hand.
 
 use lease_core::store::{
-    Claim, DbTime, LeaseRow, RawRow, SlotRow, SlotState, StoreError, damaged, slot_of, term_of, ttl_ms,
+    Claim, DbTime, LeaseRow, RawRow, SlotRow, SlotState, StoreError, UnfinishedSlot, damaged, slot_of,
+    term_of, ttl_ms,
 };
 use lease_core::{ErrorKind, LeaseName, Term};
 use tokio_postgres::Row;
@@ -164,6 +165,15 @@ pub(crate) fn slot_state(row: &Row, name: &LeaseName) -> Result<SlotState, Store
         rerun: slot(5, "rerun_slot_ms")?,
     };
     Ok(SlotState { now, row: Some(row) })
+}
+
+/// The row of `sql::unfinished_slots`.
+pub(crate) fn unfinished_slot(row: &Row) -> Result<Option<UnfinishedSlot>, StoreError> {
+    let text: String = cell(row, 0, "", "name")?;
+    let slot = slot_of(&text, "unfinished_slot_ms", cell(row, 1, &text, "unfinished_slot_ms")?)?;
+    let term = term_of(&text, cell(row, 2, &text, "term")?)?;
+    let name = text.parse().map_err(|_| damaged("", "name", &format!("{text:?}")))?;
+    Ok(slot.map(|slot| UnfinishedSlot { name, slot, term }))
 }
 
 /// For a statement that always has a row, since the clock is in it.

@@ -47,10 +47,9 @@ fn questions(table: &Table) -> [Question; 2] {
 
 pub(crate) async fn inspect(source: &Source, limit: &Limit, table: &Table) -> Result<Shape, StoreError> {
     let [kind, columns] = questions(table);
-    Shape::read(
-        &source.ask(For::Others, limit, &kind).await?,
-        &source.ask(For::Others, limit, &columns).await?,
-    )
+    let look =
+        async |question| source.ask(For::Others, limit, question).await.map_err(StoreError::without_effect);
+    Shape::read(&look(&kind).await?, &look(&columns).await?)
 }
 
 async fn inspect_here(client: &Client, table: &Table) -> Result<Shape, StoreError> {

@@ -10,9 +10,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use tokio_postgres::{Client, Row};
 
-use crate::connection::{Asked, Connection, Server, ask_in_transaction};
+use crate::connection::{Asked, Connection, ask_in_transaction};
 use crate::error::of_connecting;
 use crate::row::Question;
+use crate::server::Server;
 
 /// Where a store's connections come from.
 pub(crate) enum Source {

@@ -41,7 +41,7 @@ const CLOCK: &str =
 pub(crate) fn begin(lock_timeout_ms: u128) -> String {
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-         SET LOCAL synchronous_commit = on; SET LOCAL statement_timeout = 0; \
+         SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on; \
          SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = {lock_timeout_ms}"
     )
 }
@@ -60,11 +60,11 @@ pub(crate) const ROLLBACK: &str = "ROLLBACK";
 /// [`lock_timeout`], and for nothing else. Settings that a server does not know (`transaction_timeout`
 /// before 17) are passed over.
 pub(crate) const SESSION: &str = "\
+    SET statement_timeout = 0;
     SELECT pg_is_in_recovery(), count(set_config(name, wanted.setting, false))
     FROM (VALUES ('default_transaction_isolation', 'read committed'),
                  ('default_transaction_read_only', 'off'),
                  ('synchronous_commit', 'on'),
-                 ('statement_timeout', '0'),
                  ('transaction_timeout', '0'),
                  ('idle_session_timeout', '0'),
                  ('idle_in_transaction_session_timeout', '0')) AS wanted (name, setting)

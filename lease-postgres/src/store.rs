@@ -10,15 +10,17 @@ use async_trait::async_trait;
 use lease_core::store::{
     Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, IoThread, Limit,
     Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, Repeat, ResignAnswer, SlotAnswer, SlotEnd,
-    SlotRow, SlotState, StoreError, UnfinishedSlot, VerifyAnswer, slot_of, term_of, ttl_ms,
+    SlotRow, SlotState, StoreError, UnfinishedSlot, VerifyAnswer, slot_of, ttl_ms,
 };
 use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Term};
 use tokio::runtime::Handle;
 use tokio_postgres::{Config, Row};
 
-use crate::connection::Server;
 use crate::options::{PostgresOptions, Table};
-use crate::row::{Question, Value, cell, claim_values, clock, granted, lease_row, no_clock, slot_state};
+use crate::row::{
+    Question, Value, cell, claim_values, clock, granted, lease_row, no_clock, slot_state, unfinished_slot,
+};
+use crate::server::Server;
 use crate::source::{For, Source};
 use crate::tls::Tls;
 use crate::{check, schema, sql};
@@ -140,8 +142,16 @@ impl PostgresStore {
         .await
     }
 
-    async fn read(&self, purpose: For, within: Duration, question: Question) -> Result<Vec<Row>, StoreError> {
-        self.ask(purpose, Repeat::Always, within, question).await.map_err(StoreError::without_effect)
+    /// Asks and reads the answer of a statement that changes nothing.
+    async fn read<T>(
+        &self,
+        purpose: For,
+        within: Duration,
+        question: Question,
+        answer: impl FnOnce(&[Row]) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let rows = self.ask(purpose, Repeat::Always, within, question).await;
+        rows.and_then(|rows| answer(&rows)).map_err(StoreError::without_effect)
     }
 
     /// A write of a holder or a bystander, which may be sent twice.
@@ -232,7 +242,8 @@ impl LeaseStore for PostgresStore {
     async fn migrate(&self) -> Result<(), StoreError> {
         self.run(|shared| async move {
             let limit = shared.limit(PATIENCE);
-            limit.insist(Repeat::Always, || schema::migrate(&shared.source, &limit, &shared.table)).await
+            let migrate = || Box::pin(schema::migrate(&shared.source, &limit, &shared.table));
+            limit.insist(Repeat::Always, migrate).await
         })
         .await
     }
@@ -300,8 +311,10 @@ impl LeaseStore for PostgresStore {
         within: Duration,
     ) -> Result<VerifyAnswer, StoreError> {
         let question = Question::new(sql::verify(self.table()), [name.into(), holder.into()]);
-        let rows = self.read(For::Holders, within, question).await?;
-        Ok(granted(&rows, name)?.map_or(VerifyAnswer::Lost, VerifyAnswer::Held))
+        self.read(For::Holders, within, question, |rows| {
+            Ok(granted(rows, name)?.map_or(VerifyAnswer::Lost, VerifyAnswer::Held))
+        })
+        .await
     }
 
     async fn release(
@@ -327,9 +340,11 @@ impl LeaseStore for PostgresStore {
 
     async fn inspect(&self, name: &LeaseName, within: Duration) -> Result<Inspection, StoreError> {
         let question = Question::new(sql::inspect(self.table()), [name.into()]);
-        let rows = self.read(For::Others, within, question).await?;
-        let row = rows.first().ok_or_else(no_clock)?;
-        Ok(Inspection { now: clock(row)?, row: lease_row(row)? })
+        self.read(For::Others, within, question, |rows| {
+            let row = rows.first().ok_or_else(no_clock)?;
+            Ok(Inspection { now: clock(row)?, row: lease_row(row)? })
+        })
+        .await
     }
 
     async fn list(&self, page: &Page, within: Duration) -> Result<Listing, StoreError> {
@@ -339,10 +354,12 @@ impl LeaseStore for PostgresStore {
         let after = after.as_ref().map_or("", LeaseName::as_str);
         let values = [after.into(), prefix.into(), i64::from(limit).into()];
         let question = Question::new(sql::list(self.table()), values);
-        let rows = self.read(For::Others, within, question).await?;
-        let now = clock(rows.first().ok_or_else(no_clock)?)?;
-        let rows = rows.iter().filter_map(|row| lease_row(row).transpose()).collect::<Result<_, _>>()?;
-        Ok(Listing { now, rows })
+        self.read(For::Others, within, question, |rows| {
+            let now = clock(rows.first().ok_or_else(no_clock)?)?;
+            let rows = rows.iter().filter_map(|row| lease_row(row).transpose()).collect::<Result<_, _>>()?;
+            Ok(Listing { now, rows })
+        })
+        .await
     }
 
     async fn clear(
@@ -404,15 +421,10 @@ impl LeaseStore for PostgresStore {
     ) -> Result<Vec<UnfinishedSlot>, StoreError> {
         let names: Value = names.iter().map(ToString::to_string).collect();
         let question = Question::new(sql::unfinished_slots(self.table()), [names]);
-        let rows = self.read(For::Others, within, question).await?;
-        let unfinished = rows.iter().map(|row| {
-            let name: String = cell(row, 0, "", "name")?;
-            let slot = slot_of(&name, "unfinished_slot_ms", cell(row, 1, &name, "unfinished_slot_ms")?)?;
-            let term = term_of(&name, cell(row, 2, &name, "term")?)?;
-            let name = name.parse().map_err(|_| lease_core::store::damaged("", "name", "no lease's name"))?;
-            Ok(slot.map(|slot| UnfinishedSlot { name, slot, term }))
-        });
-        unfinished.filter_map(Result::transpose).collect()
+        self.read(For::Others, within, question, |rows| {
+            rows.iter().filter_map(|row| unfinished_slot(row).transpose()).collect()
+        })
+        .await
     }
 
     async fn claim_rerun(
@@ -428,9 +440,11 @@ impl LeaseStore for PostgresStore {
 
     async fn last_slot(&self, name: &LeaseName, within: Duration) -> Result<Option<Slot>, StoreError> {
         let question = Question::new(sql::last_slot(self.table()), [name.into()]);
-        let rows = self.read(For::Others, within, question).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        slot_of(name.as_str(), "slot_ms", cell(row, 0, name.as_str(), "slot_ms")?)
+        self.read(For::Others, within, question, |rows| {
+            let Some(row) = rows.first() else { return Ok(None) };
+            slot_of(name.as_str(), "slot_ms", cell(row, 0, name.as_str(), "slot_ms")?)
+        })
+        .await
     }
 }
 

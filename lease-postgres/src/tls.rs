@@ -76,9 +76,11 @@ impl Tls {
         Self { mode, roots: None, client: None, direct }
     }
 
-    /// The ways to connect, in the order in which they are tried.
-    pub(crate) fn ways(&self) -> &'static [DriverMode] {
+    /// The ways to connect, in the order in which they are tried. A socket of the file system has no
+    /// encryption, whatever is asked for.
+    pub(crate) fn ways(&self, is_socket: bool) -> &'static [DriverMode] {
         match self.mode {
+            _ if is_socket => &[DriverMode::Disable],
             SslMode::Disable => &[DriverMode::Disable],
             SslMode::Allow => &[DriverMode::Disable, DriverMode::Require],
             SslMode::Prefer => &[DriverMode::Prefer, DriverMode::Disable],

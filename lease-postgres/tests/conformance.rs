@@ -19,30 +19,43 @@ use common::{Sql, unique};
 /// How a setup's processes open their stores.
 type Open = fn(PostgresOptions, &str) -> PostgresStore;
 
-/// One setup, whose cases share its table and, for their connections are few, its two stores.
+/// One setup, whose cases share its table.
 struct Shared {
     /// For the statements of the database's own.
     owner: String,
-    /// For the stores.
-    url: String,
+    /// For stores that make a table.
+    maker: String,
     table: String,
     open: Open,
+    /// For all cases, so that connections stay few.
     stores: [Arc<PostgresStore>; 2],
 }
 
-/// A case's own hold on it.
-struct Case(&'static Shared);
+/// What a case has of it.
+struct Case {
+    shared: &'static Shared,
+    stores: [Arc<PostgresStore>; 2],
+}
 
 impl Shared {
-    /// `migrate` is done by the owner where the stores may not.
-    async fn new(owner: &str, url: &str, open: Open) -> Self {
+    /// A table that its owner makes. Tables that cases make are made by `maker`, for the stores may lack the right.
+    async fn new(owner: &str, maker: &str, url: &str, open: Open) -> Self {
         let table = unique("leases");
         let owners = PostgresStore::options().table(&table).unwrap().open(owner).unwrap();
         owners.migrate().await.unwrap();
-        let store = || Arc::new(open(PostgresStore::options().table(&table).unwrap(), url));
-        let stores = [store(), store()];
-        Self { owner: owner.to_owned(), url: url.to_owned(), table, open, stores }
+        let stores = two_stores(open, &table, url);
+        Self { owner: owner.to_owned(), maker: maker.to_owned(), table, open, stores }
     }
+}
+
+impl From<&'static Shared> for Case {
+    fn from(shared: &'static Shared) -> Self {
+        Self { shared, stores: shared.stores.each_ref().map(Arc::clone) }
+    }
+}
+
+fn two_stores(open: Open, table: &str, url: &str) -> [Arc<PostgresStore>; 2] {
+    [(); 2].map(|()| Arc::new(open(PostgresStore::options().table(table).unwrap(), url)))
 }
 
 /// Connections of the store's own.
@@ -53,20 +66,18 @@ fn own(options: PostgresOptions, url: &str) -> PostgresStore {
 #[async_trait]
 impl Subject for Case {
     fn store(&self) -> Arc<dyn LeaseStore> {
-        Arc::clone(&self.0.stores[0]) as _
+        Arc::clone(&self.stores[0]) as _
     }
 
     async fn another(&self) -> Arc<dyn LeaseStore> {
-        Arc::clone(&self.0.stores[1]) as _
+        Arc::clone(&self.stores[1]) as _
     }
 
     async fn without_table(&self) -> [Arc<dyn LeaseStore>; 2] {
         static TABLES: AtomicU32 = AtomicU32::new(0);
-        let table = format!("{}_{}", self.0.table, TABLES.fetch_add(1, Ordering::Relaxed));
-        [(); 2].map(|()| {
-            let options = PostgresStore::options().table(&table).unwrap();
-            Arc::new((self.0.open)(options, &self.0.url)) as _
-        })
+        let Shared { table, open, maker, .. } = self.shared;
+        let table = format!("{table}_{}", TABLES.fetch_add(1, Ordering::Relaxed));
+        two_stores(*open, &table, maker).map(|store| store as _)
     }
 
     async fn pass(&self, time: Duration) {
@@ -75,10 +86,10 @@ impl Subject for Case {
 
     async fn damage(&self, name: &LeaseName, damage: Damage) {
         let what = match damage {
-            Damage::RowDeleted => format!("DELETE FROM {}", self.0.table),
-            Damage::TermAtLimit => format!("UPDATE {} SET term = 9223372036854775807", self.0.table),
+            Damage::RowDeleted => format!("DELETE FROM {}", self.shared.table),
+            Damage::TermAtLimit => format!("UPDATE {} SET term = 9223372036854775807", self.shared.table),
         };
-        let sql = Sql::connect(&self.0.owner).await;
+        let sql = Sql::connect(&self.shared.owner).await;
         let changed = sql.client.execute(&format!("{what} WHERE name = $1"), &[&name.as_str()]).await;
         assert_eq!(changed.unwrap(), 1);
     }
@@ -91,7 +102,130 @@ mod own_pool {
 
     async fn subject() -> Case {
         let url = common::shared();
-        Case(SHARED.get_or_init(|| async { Shared::new(&url, &url, own).await }).await)
+        SHARED.get_or_init(|| async { Shared::new(&url, &url, &url, own).await }).await.into()
+    }
+
+    lease_testkit::suite!(subject);
+}
+
+/// Every default that could change what a statement does, for the role that the store logs in as.
+mod hostile_defaults {
+    use super::*;
+
+    static SHARED: OnceCell<Shared> = OnceCell::const_new();
+
+    async fn subject() -> Case {
+        let make = || async {
+            let owner = common::shared();
+            let role = hostile_role(&owner).await;
+            Shared::new(&owner, &role.url, &role.url, own).await
+        };
+        SHARED.get_or_init(make).await.into()
+    }
+
+    lease_testkit::suite!(subject);
+}
+
+/// A superuser, except that its sessions begin with [`HOSTILE`].
+async fn hostile_role(owner: &str) -> common::Role {
+    let (role, sql) = (common::role(owner, "SUPERUSER").await, Sql::connect(owner).await);
+    for setting in HOSTILE {
+        sql.run(&format!("ALTER ROLE {} SET {setting}", role.name)).await;
+    }
+    let hostile = Sql::connect(&role.url).await;
+    assert!(hostile.client.execute("CREATE TABLE refused ()", &[]).await.is_err());
+    role
+}
+
+/// The same beneath a pooler: what a session would be set to, a transaction is.
+const HOSTILE: [&str; 10] = [
+    "default_transaction_isolation = 'serializable'",
+    "default_transaction_read_only = on",
+    "default_transaction_deferrable = on",
+    "synchronous_commit = off",
+    "statement_timeout = '300ms'",
+    "lock_timeout = '1ms'",
+    "idle_in_transaction_session_timeout = '300ms'",
+    "TimeZone = 'Asia/Kolkata'",
+    "DateStyle = 'German'",
+    "search_path = 'pg_temp'",
+];
+
+/// PgBouncer in transaction mode, in front of a server with hostile defaults.
+mod pgbouncer {
+    use std::sync::LazyLock;
+
+    use test_servers::{PgBouncer, Product, Server, Setup};
+
+    use super::*;
+
+    static SERVERS: LazyLock<(Server, PgBouncer)> = LazyLock::new(|| {
+        let hostile = HOSTILE.iter().filter(|setting| !setting.starts_with("search_path"));
+        let words = hostile.flat_map(|setting| ["-c".to_owned(), setting.replace([' ', '\''], "")]);
+        let server =
+            Server::start(Product::Postgres, Setup { arguments: words.collect(), ..Setup::default() });
+        let pooler = PgBouncer::start(&server);
+        (server, pooler)
+    });
+    static SHARED: OnceCell<Shared> = OnceCell::const_new();
+
+    async fn subject() -> Case {
+        let (server, pooler) = &*SERVERS;
+        let plain = format!("{}?options=-c%20default_transaction_read_only%3Doff", server.url());
+        let plain = format!("{plain}%20-c%20statement_timeout%3D0%20-c%20lock_timeout%3D0");
+        let open: Open = |options, url| options.pooler(true).open(url).unwrap();
+        SHARED
+            .get_or_init(|| async { Shared::new(&plain, &pooler.url(), &pooler.url(), open).await })
+            .await
+            .into()
+    }
+
+    lease_testkit::suite!(subject);
+}
+
+/// A role with the documented rights and no other; the table is its owner's.
+mod least_rights {
+    use super::*;
+
+    static SHARED: OnceCell<Shared> = OnceCell::const_new();
+
+    async fn subject() -> Case {
+        let make = || async {
+            let owner = common::shared();
+            let (role, sql) = (common::role(&owner, "").await, Sql::connect(&owner).await);
+            let shared = Shared::new(&owner, &owner, &role.url, own).await;
+            sql.run(&format!("GRANT SELECT, INSERT, UPDATE ON {} TO {}", shared.table, role.name)).await;
+            shared
+        };
+        SHARED.get_or_init(make).await.into()
+    }
+
+    lease_testkit::suite!(subject);
+}
+
+/// A pool of the program's, whose sessions are as they come. It lives on the runtime of its test, so each case
+/// has pools of its own.
+mod program_pool {
+    use lease_postgres::deadpool_postgres::{Manager, Pool};
+    use tokio_postgres::NoTls;
+
+    use super::*;
+
+    static SHARED: OnceCell<Shared> = OnceCell::const_new();
+
+    fn on_pool(options: PostgresOptions, url: &str) -> PostgresStore {
+        let manager = Manager::new(url.parse().unwrap(), NoTls);
+        options.open_pool(Pool::builder(manager).max_size(4).build().unwrap()).unwrap()
+    }
+
+    async fn subject() -> Case {
+        let make = || async {
+            let owner = common::shared();
+            let role = hostile_role(&owner).await;
+            Shared::new(&owner, &role.url, &role.url, on_pool).await
+        };
+        let shared = SHARED.get_or_init(make).await;
+        Case { shared, stores: two_stores(on_pool, &shared.table, &shared.maker) }
     }
 
     lease_testkit::suite!(subject);

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::step::{Failure, Step, Tool, announce, require, say};
-use crate::{test, tidy};
+use crate::test::{self, Tests};
+use crate::tidy;
 
 const TOOLS: &[Tool] = &[
     Tool {
@@ -38,7 +39,7 @@ pub(crate) fn run(root: &Path, no_test: bool) -> Result<(), Failure> {
     require(TOOLS)?;
     let since = Instant::now();
     let mut outcomes: Vec<(&str, Result<(), Failure>)> =
-        checks().iter().map(|step| (step.name, step.run(root, since))).collect();
+        checks().iter().map(|step| (step.name, step.run(root, since, &[]))).collect();
     announce(since, "tidy: the rules of the house");
     outcomes.push(("tidy", tidy::run(root)));
 
@@ -53,7 +54,7 @@ pub(crate) fn run(root: &Path, no_test: bool) -> Result<(), Failure> {
         return Err(Failure::new(format!("{summary}{untested}")));
     }
     announce(since, &summary);
-    if no_test { Ok(()) } else { test::run(root, &[], &[]) }
+    if no_test { Ok(()) } else { test::run(root, &Tests::default()) }
 }
 
 fn checks() -> Vec<Step> {

@@ -65,6 +65,10 @@ fn xtask(root: &Path, arguments: &[&str], cargo: &Path) -> Command {
     let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
     xtask.args(arguments).env("CARGO_MANIFEST_DIR", root.join("xtask")).env("CARGO", cargo);
     only_git_of(root, &mut xtask);
+    // Nothing is started, and nothing installed, for a run that tests nothing.
+    for product in test_servers::Product::ALL {
+        xtask.env(product.variable(), "provided");
+    }
     xtask
 }
 
@@ -201,6 +205,19 @@ fn the_arguments_of_the_test_programs_alone_reach_them() {
     assert!(output.status.success(), "{output:?}");
     let asked = cargo.asked();
     assert_eq!(asked[1], "test --locked --workspace --lib --bins --tests --examples -- --nocapture");
+}
+
+#[test]
+fn a_backend_is_tested_alone_and_chosen_before_the_arguments_of_cargo_test() {
+    let cargo = FakeCargo::that_fails("nothing");
+    let output = cargo.run(&["test", "--backend", "mariadb", "renewal"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(cargo.asked(), ["test --locked -p lease-mysql renewal -- --skip mysql::"]);
+
+    let output = cargo.run(&["test", "renewal", "--backend", "mariadb"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("write --backend before"), "{output:?}");
+    assert_eq!(cargo.asked().len(), 1);
 }
 
 #[test]

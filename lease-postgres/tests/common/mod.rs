@@ -29,3 +29,18 @@ impl Sql {
         self.client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
 }
+
+/// A role of a test's own, and how it logs in.
+pub(crate) struct Role {
+    pub(crate) name: String,
+    pub(crate) url: String,
+}
+
+/// Makes a role that can log in, with these attributes.
+pub(crate) async fn role(owner: &str, attributes: &str) -> Role {
+    let name = unique("lease_role");
+    Sql::connect(owner).await.run(&format!("CREATE ROLE {name} LOGIN PASSWORD 'secret' {attributes}")).await;
+    let (user, rest) = owner.split_once('@').expect("the URL of a superuser");
+    let scheme = user.split_once("://").expect("a URL").0;
+    Role { url: format!("{scheme}://{name}:secret@{rest}"), name }
+}

@@ -1,0 +1,214 @@
+//! Connections that end, hang or are ended.
+
+use std::time::Duration;
+
+use lease_core::store::{ClaimAnswer, Effect, ReleaseAnswer};
+use lease_core::{ErrorKind, LeaseStore, Term};
+use lease_testkit::{Direction, Proxy, Wire};
+use test_servers::{Product, Server, Setup};
+
+use crate::common::unique;
+use crate::support::{
+    LONG, SHORT, Sandbox, TTL, eventually, granted, holding, is_err, is_harmless, name, new_claim, renews,
+    take,
+};
+
+/// Ends every connection of this application on the server.
+async fn kill(sandbox: &Sandbox, application: &str) {
+    let sql = sandbox.sql().await;
+    let of_it = format!("FROM pg_stat_activity WHERE application_name = '{application}'");
+    let killed = sql.client.query(&format!("SELECT pg_terminate_backend(pid) {of_it}"), &[]).await.unwrap();
+    assert!(!killed.is_empty());
+    let gone = async || sql.client.query(&format!("SELECT 1 {of_it}"), &[]).await.unwrap().is_empty();
+    eventually("the sessions are gone", gone).await;
+}
+
+#[tokio::test]
+async fn renewals_after_the_idle_connections_were_killed_go_through() {
+    let sandbox = Sandbox::new().await;
+    let application = unique("killed");
+    let url = format!("{}?application_name={application}", sandbox.url);
+    for pooler in [false, true] {
+        let store = sandbox.options().pooler(pooler).open(&url).unwrap();
+        let held = take(&store, &format!("pooler: {pooler}")).await;
+        for _ in 0..3 {
+            renews(&store, &held).await;
+            store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap();
+            kill(&sandbox, &application).await;
+            assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
+            renews(&store, &held).await;
+            store.verify(&held.name, &held.holder, LONG).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn renewals_go_through_a_restart_of_three_seconds_be_it_an_operators_or_after_a_crash() {
+    let mut server = Server::start(Product::Postgres, Setup::default());
+    let sandbox = Sandbox::on(&server.url()).await;
+    let store = sandbox.store();
+    let held = take(&store, "a").await;
+    for crash in [false, true] {
+        renews(&store, &held).await;
+        if crash {
+            server.kill();
+        } else {
+            server.stop();
+        }
+        is_harmless(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Unavailable);
+        let starting = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(3));
+            server.start_again();
+            server
+        });
+        renews(&store, &held).await;
+        server = starting.join().unwrap();
+    }
+    assert_eq!(store.inspect(&held.name, LONG).await.unwrap().row.unwrap().term, Term::FIRST);
+}
+
+#[tokio::test]
+async fn renewals_and_claims_go_on_while_the_database_is_set_to_read_only() {
+    let url = crate::support::database(&crate::common::shared(), "").await;
+    let sandbox = Sandbox::on(&url).await;
+    let (_, database) = url.rsplit_once('/').unwrap();
+    let set = |to| format!("ALTER DATABASE {database} SET default_transaction_read_only = {to}");
+    let before = sandbox.store();
+    let held = take(&before, "a").await;
+    sandbox.run(&set("on")).await;
+    for store in [&before, &sandbox.store(), &sandbox.options().pooler(true).open(&url).unwrap()] {
+        renews(store, &held).await;
+        assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
+        assert_eq!(store.claim(&new_claim("a"), LONG).await.unwrap(), ClaimAnswer::Held);
+        take(store, &unique("new")).await;
+    }
+}
+
+/// A proxy before the server that all tests share, and the URL that leads through it.
+pub(crate) fn proxied(url: &str) -> (Proxy, String) {
+    let config: tokio_postgres::Config = url.parse().unwrap();
+    let host = match &config.get_hosts()[0] {
+        tokio_postgres::config::Host::Tcp(host) => host.clone(),
+        other @ tokio_postgres::config::Host::Unix(_) => {
+            panic!("a test server is reached by TCP, not by {other:?}")
+        }
+    };
+    let port = config.get_ports()[0];
+    let proxy = Proxy::start((host.as_str(), port), Wire::Postgres).unwrap();
+    let through = url.replace(&format!("{host}:{port}"), &proxy.addr().to_string());
+    (proxy, format!("{through}?sslmode=disable"))
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_never_came_is_not_sent_again_and_its_release_frees_it() {
+    let sandbox = Sandbox::new().await;
+    for pooler in [false, true] {
+        let (proxy, url) = proxied(&sandbox.url);
+        let store = sandbox.options().pooler(pooler).open(&url).unwrap();
+        take(&store, &unique("warm")).await;
+        let claim = new_claim(&unique("a"));
+        proxy.cut_before(1, Direction::ToClient);
+        let error = is_err(store.claim(&claim, LONG).await, ErrorKind::Unavailable);
+        assert_eq!(error.effect(), Effect::Unknown);
+        // In a transaction the cut may have come before its commit.
+        let left = store.inspect(&claim.name, LONG).await.unwrap().row;
+        assert!(
+            left.as_ref().is_none_or(|row| row.term == Term::FIRST && row.holder == claim.holder),
+            "{left:?}"
+        );
+        assert!(pooler || left.is_some());
+        store.release(&claim.name, &claim.holder, LONG).await.unwrap();
+        granted(store.claim(&new_claim(claim.name.as_str()), LONG).await);
+    }
+}
+
+#[tokio::test]
+async fn what_can_be_repeated_is_sent_again_when_its_answer_never_came() {
+    let sandbox = Sandbox::new().await;
+    for pooler in [false, true] {
+        let (proxy, url) = proxied(&sandbox.url);
+        let store = sandbox.options().pooler(pooler).open(&url).unwrap();
+        let held = take(&store, &unique("a")).await;
+        renews(&store, &held).await;
+        store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap();
+        proxy.cut_before(1, Direction::ToClient);
+        renews(&store, &held).await;
+        proxy.cut_before(1, Direction::ToClient);
+        assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
+        proxy.cut_before(1, Direction::ToClient);
+        store.verify(&held.name, &held.holder, LONG).await.unwrap();
+        proxy.cut_before(1, Direction::ToClient);
+        let released = store.release(&held.name, &held.holder, LONG).await.unwrap();
+        assert_eq!(released, ReleaseAnswer::Released);
+    }
+}
+
+#[tokio::test]
+async fn a_statement_that_gets_no_answer_is_given_up_and_its_connection_not_used_again() {
+    let sandbox = Sandbox::new().await;
+    let (proxy, url) = proxied(&sandbox.url);
+    let store = sandbox.options().open(&url).unwrap();
+    let held = take(&store, "a").await;
+    renews(&store, &held).await;
+    proxy.hold(Direction::ToClient);
+    is_err(store.renew(&held.name, &held.holder, TTL, SHORT).await, ErrorKind::Timeout);
+    is_err(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Timeout);
+    // A new one cannot be had either.
+    is_harmless(store.inspect(&held.name, SHORT).await, ErrorKind::Unavailable);
+    let before = proxy.connections();
+    proxy.release(Direction::ToClient);
+    renews(&store, &held).await;
+    assert!(proxy.connections() > before);
+    // What was on its way arrives, or not, in no other statement's answer.
+    let row = store.inspect(&held.name, LONG).await.unwrap().row.unwrap();
+    assert_eq!((row.holder, row.term), (held.holder, Term::FIRST));
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_costs_a_claim_no_doubt() {
+    let sandbox = Sandbox::new().await;
+    let (proxy, url) = proxied(&sandbox.url);
+    let store = sandbox.options().open(&url).unwrap();
+    proxy.refuse();
+    is_harmless(store.claim(&new_claim("a"), SHORT).await, ErrorKind::Unavailable);
+    let claim = new_claim("a");
+    let mut claiming = Box::pin(store.claim(&claim, LONG));
+    assert!(crate::support::is_pending(&mut claiming));
+    proxy.accept();
+    granted(claiming.await);
+}
+
+#[tokio::test]
+async fn a_dropped_statement_leaves_its_connection_usable_and_nothing_half_done() {
+    let sandbox = Sandbox::new().await;
+    let store = sandbox.store();
+    let held = take(&store, "held").await;
+    for n in 0..50 {
+        let dropped = new_claim(&format!("n{n}"));
+        assert!(crate::support::is_pending(&mut Box::pin(store.claim(&dropped, LONG))));
+        assert!(crate::support::is_pending(&mut Box::pin(store.renew(&held.name, &held.holder, TTL, LONG))));
+        renews(&store, &held).await;
+    }
+    // Each claim was sent, and runs on.
+    for n in 0..50 {
+        let name = name(&format!("n{n}"));
+        let is_there = async || store.inspect(&name, LONG).await.unwrap().row.is_some();
+        eventually("the dropped claim lands", is_there).await;
+    }
+}
+
+/// Work that blocks the program's runtime, and even its end, leaves the store's connections alone.
+#[test]
+fn a_store_outlives_the_runtime_it_was_first_used_on() {
+    let run = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (run(), run());
+    let (store, held) = first.block_on(async {
+        let sandbox = Sandbox::new().await;
+        let store = sandbox.store();
+        let held = take(&store, "a").await;
+        renews(&store, &held).await;
+        (store, held)
+    });
+    drop(first);
+    second.block_on(renews(&store, &held));
+}
