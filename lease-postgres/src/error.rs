@@ -31,10 +31,11 @@ pub(crate) fn of_connecting(error: Error) -> StoreError {
     failed.without_effect()
 }
 
-/// Whether the connection is as good as before: the server has answered, and goes on.
+/// Whether the connection is as good as before: the server has answered, and nothing is wrong with the session.
 pub(crate) fn leaves_connection(error: &StoreError) -> bool {
     let server = error.source().and_then(|source| source.downcast_ref::<Error>()?.as_db_error());
-    server.is_some_and(was_undone) && !matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::Unavailable)
+    let of_the_session = [ErrorKind::ReadOnly, ErrorKind::Unavailable, ErrorKind::Unsupported];
+    server.is_some_and(was_undone) && !of_the_session.contains(&error.kind())
 }
 
 /// An `ERROR` undoes its transaction. `FATAL` may come after the commit, when the server is stopped

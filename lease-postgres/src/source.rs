@@ -50,14 +50,11 @@ impl Source {
     ) -> Result<Vec<Row>, StoreError> {
         let mut taken = self.take(purpose, limit).await?;
         let Asked { answer, clean } = match &mut taken {
-            Taken::Own { connection, .. } => connection.ask(limit, question).await,
-            Taken::Users(object) => ask_in_transaction(object.client(), limit, question).await,
+            Taken::Own(own) => own.connection_mut().ask(limit, question).await,
+            Taken::Users(borrowed) => ask_in_transaction(borrowed.client(), limit, question).await,
         };
         if clean {
             taken.give_back();
-        } else if let Taken::Own { lane, .. } = taken {
-            // What has befallen this one has mostly befallen all that lay idle.
-            lane.idle().clear();
         }
         answer
     }
@@ -96,7 +93,7 @@ impl Lane {
             Some(connection) => connection,
             None => server.connect(limit).await?,
         };
-        Ok(Taken::Own { connection, lane: self, room })
+        Ok(Taken::Own(InUse { connection: Some(connection), lane: self, _room: room }))
     }
 
     /// The one that was used last.
@@ -116,32 +113,62 @@ impl Lane {
     }
 }
 
-/// A connection in use.
+/// A connection in use, which is closed unless it is given back.
 pub(crate) enum Taken<'a> {
-    Own { connection: Connection, lane: &'a Lane, room: SemaphorePermit<'a> },
+    Own(InUse<'a>),
     Users(Borrowed),
 }
 
 impl Taken<'_> {
     pub(crate) fn client(&self) -> &Client {
         match self {
-            Self::Own { connection, .. } => connection.client(),
-            Self::Users(object) => object.client(),
+            Self::Own(own) => own.connection().client(),
+            Self::Users(borrowed) => borrowed.client(),
         }
     }
 
     pub(crate) fn give_back(self) {
         match self {
-            Self::Own { connection, lane, room } => {
-                lane.idle().push((Instant::now(), connection));
-                drop(room);
-            }
-            Self::Users(mut object) => drop(object.0.take()),
+            Self::Own(mut own) => own.give_back(),
+            Self::Users(mut borrowed) => drop(borrowed.0.take()),
         }
     }
 }
 
-/// A connection of the user's pool, which does not go back there unless it is given back.
+/// A connection of a lane.
+pub(crate) struct InUse<'a> {
+    connection: Option<Connection>,
+    lane: &'a Lane,
+    /// Given up after the connection is back among the idle ones.
+    _room: SemaphorePermit<'a>,
+}
+
+impl InUse<'_> {
+    fn give_back(&mut self) {
+        let connection = self.connection.take();
+        self.lane.idle().extend(connection.map(|connection| (Instant::now(), connection)));
+    }
+
+    fn connection(&self) -> &Connection {
+        self.connection.as_ref().expect("there until it is given back")
+    }
+
+    fn connection_mut(&mut self) -> &mut Connection {
+        self.connection.as_mut().expect("there until it is given back")
+    }
+}
+
+impl Drop for InUse<'_> {
+    /// What has befallen this connection has mostly befallen those that lie idle, and where nothing
+    /// comes back from the server, a lease does not last until each has been tried.
+    fn drop(&mut self) {
+        if self.connection.is_some() {
+            self.lane.idle().clear();
+        }
+    }
+}
+
+/// A connection of the user's pool.
 pub(crate) struct Borrowed(Option<Object>);
 
 impl Borrowed {

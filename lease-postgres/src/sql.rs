@@ -269,8 +269,7 @@ pub(crate) fn slot_state(table: &Table) -> String {
 }
 
 /// `claim_slot`, second: grants only on the row as [`slot_state`] read it, `$9` to `$11`, where a term of 0 stands
-/// for no row. Claims change the term; a round's end, which does not, changes the slots compared. When it
-/// gives no row, the state is read again.
+/// for no row. Claims change the term; a round's end, which does not, changes the slots compared.
 pub(crate) fn claim_slot(table: &Table) -> String {
     format!(
         "WITH {CLOCK},

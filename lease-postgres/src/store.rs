@@ -194,30 +194,22 @@ impl Shared {
         slot_state(rows.first().ok_or_else(no_clock)?, name)
     }
 
-    /// Reads and judges, then writes if nothing has changed. When something has, from the start.
+    /// Reads and judges, then writes if nothing has changed. When something has, somebody else is at the
+    /// row, and the answer is held: for good or for this moment.
     async fn claim_slot(&self, limit: &Limit, claim: &Claim, slot: Slot) -> Result<SlotAnswer, StoreError> {
-        let mut state = self.slot_state(limit, &claim.name).await?;
-        loop {
-            let superseded = match state.judge(slot) {
-                Ok(superseded) => superseded,
-                Err(refusal) => return Ok(refusal),
-            };
-            let seen = state.row.map_or([0; 3], |SlotRow { term, last, unfinished, .. }| {
-                [term.get(), last.map_or(0, Slot::as_millis), unfinished.map_or(0, Slot::as_millis)]
-            });
-            let more = [slot.as_millis()].into_iter().chain(seen).map(Value::from);
-            let question = Question::new(sql::claim_slot(&self.table), claim_values(claim, more)?);
-            let rows = self.source.ask(For::Others, limit, &question).await?;
-            if let Some(term) = granted(&rows, &claim.name)? {
-                return Ok(SlotAnswer::Granted { term, superseded });
-            }
-            let again = self.slot_state(limit, &claim.name).await?;
-            if again.row == state.row {
-                // Another transaction has the row, or is making it.
-                return Ok(SlotAnswer::Held);
-            }
-            state = again;
-        }
+        let state = self.slot_state(limit, &claim.name).await?;
+        let superseded = match state.judge(slot) {
+            Ok(superseded) => superseded,
+            Err(refusal) => return Ok(refusal),
+        };
+        let seen = state.row.map_or([0; 3], |SlotRow { term, last, unfinished, .. }| {
+            [term.get(), last.map_or(0, Slot::as_millis), unfinished.map_or(0, Slot::as_millis)]
+        });
+        let more = [slot.as_millis()].into_iter().chain(seen).map(Value::from);
+        let question = Question::new(sql::claim_slot(&self.table), claim_values(claim, more)?);
+        let rows = self.source.ask(For::Others, limit, &question).await?;
+        let granted = granted(&rows, &claim.name)?;
+        Ok(granted.map_or(SlotAnswer::Held, |term| SlotAnswer::Granted { term, superseded }))
     }
 }
 

@@ -15,12 +15,13 @@ pub(crate) fn parse(url: &str) -> Result<(Config, Tls), StoreError> {
     let rest = rest.ok_or_else(|| invalid("it does not begin with postgres:// or postgresql://"))?;
     let authority_ends = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(authority_ends);
-    if authority.matches('@').count() > 1 || tail.contains('#') {
-        return Err(invalid("user and password have to be percent-encoded: %40 for @, %23 for #, %2F for /"));
+    // A password with such signs would be taken for a host or a parameter, and shown.
+    if authority.matches('@').count() > 1 || tail.contains(['@', '#']) {
+        return Err(invalid(
+            "user, password and values have to be percent-encoded: %40 for @, %23 for #, %2F for /, %3F for ?",
+        ));
     }
-    // The driver takes the first @, wherever it is, for the end of the password.
-    let tail = tail.replace('@', "%40");
-    let (path, query) = tail.split_once('?').unwrap_or((&tail, ""));
+    let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
     let (mut settings, mut others) = (TlsSettings::default(), Vec::new());
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').ok_or_else(|| invalid("a parameter has no value"))?;
@@ -156,9 +157,9 @@ mod tests {
             ("mysql://me:secret@h/d", "does not begin"),
             ("host=h password=secret", "does not begin"),
             ("postgres://me:sec@ret@h/d", "percent-encoded"),
-            ("postgres://me:sec/ret@h/d", "port"),
-            ("postgres://me:sec?ret@h/d", "no value"),
-            ("postgres://me:sec?r=et@h/d", "port"),
+            ("postgres://me:sec/ret@h/d", "percent-encoded"),
+            ("postgres://me:sec?ret@h/d", "percent-encoded"),
+            ("postgres://me:1?sec=ret@h/d", "percent-encoded"),
             ("postgres://me:sec#ret@h/d", "percent-encoded"),
             ("postgres://me:secret@h:x/d", "port"),
             ("postgres://me:secret@h/d?sslmode=none", "sslmode"),

@@ -117,7 +117,7 @@ mod hostile_defaults {
     async fn subject() -> Case {
         let make = || async {
             let owner = common::shared();
-            let role = hostile_role(&owner).await;
+            let role = common::hostile_role(&owner).await;
             Shared::new(&owner, &role.url, &role.url, own).await
         };
         SHARED.get_or_init(make).await.into()
@@ -125,31 +125,6 @@ mod hostile_defaults {
 
     lease_testkit::suite!(subject);
 }
-
-/// A superuser, except that its sessions begin with [`HOSTILE`].
-async fn hostile_role(owner: &str) -> common::Role {
-    let (role, sql) = (common::role(owner, "SUPERUSER").await, Sql::connect(owner).await);
-    for setting in HOSTILE {
-        sql.run(&format!("ALTER ROLE {} SET {setting}", role.name)).await;
-    }
-    let hostile = Sql::connect(&role.url).await;
-    assert!(hostile.client.execute("CREATE TABLE refused ()", &[]).await.is_err());
-    role
-}
-
-/// The same beneath a pooler: what a session would be set to, a transaction is.
-const HOSTILE: [&str; 10] = [
-    "default_transaction_isolation = 'serializable'",
-    "default_transaction_read_only = on",
-    "default_transaction_deferrable = on",
-    "synchronous_commit = off",
-    "statement_timeout = '300ms'",
-    "lock_timeout = '1ms'",
-    "idle_in_transaction_session_timeout = '300ms'",
-    "TimeZone = 'Asia/Kolkata'",
-    "DateStyle = 'German'",
-    "search_path = 'pg_temp'",
-];
 
 /// PgBouncer in transaction mode, in front of a server with hostile defaults.
 mod pgbouncer {
@@ -160,7 +135,7 @@ mod pgbouncer {
     use super::*;
 
     static SERVERS: LazyLock<(Server, PgBouncer)> = LazyLock::new(|| {
-        let hostile = HOSTILE.iter().filter(|setting| !setting.starts_with("search_path"));
+        let hostile = common::HOSTILE.iter().filter(|setting| !setting.starts_with("search_path"));
         let words = hostile.flat_map(|setting| ["-c".to_owned(), setting.replace([' ', '\''], "")]);
         let server =
             Server::start(Product::Postgres, Setup { arguments: words.collect(), ..Setup::default() });
@@ -221,7 +196,7 @@ mod program_pool {
     async fn subject() -> Case {
         let make = || async {
             let owner = common::shared();
-            let role = hostile_role(&owner).await;
+            let role = common::hostile_role(&owner).await;
             Shared::new(&owner, &role.url, &role.url, on_pool).await
         };
         let shared = SHARED.get_or_init(make).await;

@@ -18,6 +18,8 @@ mod obstacles;
 mod other_products;
 #[path = "faults/rights.rs"]
 mod rights;
+#[path = "faults/session.rs"]
+mod session;
 #[path = "faults/support.rs"]
 mod support;
 #[path = "faults/tls.rs"]

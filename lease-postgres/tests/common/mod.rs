@@ -44,3 +44,28 @@ pub(crate) async fn role(owner: &str, attributes: &str) -> Role {
     let scheme = user.split_once("://").expect("a URL").0;
     Role { url: format!("{scheme}://{name}:secret@{rest}"), name }
 }
+
+/// Defaults that would change what a statement does.
+pub(crate) const HOSTILE: [&str; 10] = [
+    "default_transaction_isolation = 'serializable'",
+    "default_transaction_read_only = on",
+    "default_transaction_deferrable = on",
+    "synchronous_commit = off",
+    "statement_timeout = '300ms'",
+    "lock_timeout = '1ms'",
+    "idle_in_transaction_session_timeout = '300ms'",
+    "TimeZone = 'Asia/Kolkata'",
+    "DateStyle = 'German'",
+    "search_path = 'pg_temp'",
+];
+
+/// A superuser, except that its sessions begin with [`HOSTILE`].
+pub(crate) async fn hostile_role(owner: &str) -> Role {
+    let (role, sql) = (role(owner, "SUPERUSER").await, Sql::connect(owner).await);
+    for setting in HOSTILE {
+        sql.run(&format!("ALTER ROLE {} SET {setting}", role.name)).await;
+    }
+    let hostile = Sql::connect(&role.url).await;
+    assert!(hostile.client.execute("CREATE TABLE refused ()", &[]).await.is_err());
+    role
+}

@@ -9,8 +9,8 @@ use test_servers::{Product, Server, Setup};
 
 use crate::common::unique;
 use crate::support::{
-    LONG, SHORT, Sandbox, TTL, eventually, granted, holding, is_err, is_harmless, name, new_claim, renews,
-    take,
+    LONG, SHORT, Sandbox, TTL, eventually, granted, holding, is_err, is_harmless, is_pending, name,
+    new_claim, renews, take,
 };
 
 /// Ends every connection of this application on the server.
@@ -55,7 +55,7 @@ async fn renewals_go_through_a_restart_of_three_seconds_be_it_an_operators_or_af
         } else {
             server.stop();
         }
-        is_harmless(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Unavailable);
+        is_err(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Unavailable);
         let starting = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_secs(3));
             server.start_again();
@@ -154,7 +154,8 @@ async fn a_statement_that_gets_no_answer_is_given_up_and_its_connection_not_used
     is_err(store.renew(&held.name, &held.holder, TTL, SHORT).await, ErrorKind::Timeout);
     is_err(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Timeout);
     // A new one cannot be had either.
-    is_harmless(store.inspect(&held.name, SHORT).await, ErrorKind::Unavailable);
+    let error = store.inspect(&held.name, SHORT).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout), "{error:?}");
     let before = proxy.connections();
     proxy.release(Direction::ToClient);
     renews(&store, &held).await;
@@ -162,6 +163,30 @@ async fn a_statement_that_gets_no_answer_is_given_up_and_its_connection_not_used
     // What was on its way arrives, or not, in no other statement's answer.
     let row = store.inspect(&held.name, LONG).await.unwrap().row.unwrap();
     assert_eq!((row.holder, row.term), (held.holder, Term::FIRST));
+}
+
+/// As when a firewall has forgotten them all: no end of a connection is ever told.
+#[tokio::test]
+async fn after_a_connection_that_hung_the_idle_ones_are_not_used_either() {
+    let sandbox = Sandbox::new().await;
+    let (proxy, url) = proxied(&sandbox.url);
+    let store = sandbox.options().open(&url).unwrap();
+    let (one, two) = (take(&store, "one").await, take(&store, "two").await);
+    let other = sandbox.sql().await;
+    other.run(&sandbox.text("BEGIN; SELECT FROM leases WHERE name = 'one' FOR UPDATE")).await;
+    let mut waiting = Box::pin(store.renew(&one.name, &one.holder, TTL, LONG));
+    assert!(is_pending(&mut waiting));
+    eventually("the first renewal has a connection", async || proxy.open() == 2).await;
+    renews(&store, &two).await;
+    other.run("COMMIT").await;
+    waiting.await.unwrap();
+    assert_eq!(proxy.open(), 3);
+    proxy.hold(Direction::ToClient);
+    is_err(store.renew(&two.name, &two.holder, TTL, SHORT).await, ErrorKind::Timeout);
+    proxy.release(Direction::ToClient);
+    let before = proxy.connections();
+    renews(&store, &two).await;
+    assert_eq!(proxy.connections(), before + 1);
 }
 
 #[tokio::test]
@@ -173,7 +198,7 @@ async fn a_server_that_is_away_costs_a_claim_no_doubt() {
     is_harmless(store.claim(&new_claim("a"), SHORT).await, ErrorKind::Unavailable);
     let claim = new_claim("a");
     let mut claiming = Box::pin(store.claim(&claim, LONG));
-    assert!(crate::support::is_pending(&mut claiming));
+    assert!(is_pending(&mut claiming));
     proxy.accept();
     granted(claiming.await);
 }
@@ -185,8 +210,8 @@ async fn a_dropped_statement_leaves_its_connection_usable_and_nothing_half_done(
     let held = take(&store, "held").await;
     for n in 0..50 {
         let dropped = new_claim(&format!("n{n}"));
-        assert!(crate::support::is_pending(&mut Box::pin(store.claim(&dropped, LONG))));
-        assert!(crate::support::is_pending(&mut Box::pin(store.renew(&held.name, &held.holder, TTL, LONG))));
+        assert!(is_pending(&mut Box::pin(store.claim(&dropped, LONG))));
+        assert!(is_pending(&mut Box::pin(store.renew(&held.name, &held.holder, TTL, LONG))));
         renews(&store, &held).await;
     }
     // Each claim was sent, and runs on.

@@ -4,13 +4,11 @@ use lease_core::store::StoreError;
 use lease_core::{ErrorKind, LeaseStore};
 use lease_postgres::PostgresStore;
 use lease_postgres::deadpool_postgres::{Manager, Pool};
-use test_servers::{PgBouncer, Product, Server, Setup};
+use test_servers::{Product, Server, Setup};
 use tokio_postgres::NoTls;
 
 use crate::common::role;
-use crate::support::{
-    LONG, Sandbox, database, eventually, is_harmless, name, new_claim, take, with_database,
-};
+use crate::support::{LONG, Sandbox, database, is_harmless, name, new_claim, take, with_database};
 
 /// What `check` says, which must be this kind and hold these words, and no password.
 async fn says(store: &PostgresStore, kind: ErrorKind, words: &str) -> StoreError {
@@ -142,22 +140,24 @@ async fn a_row_changed_by_hand_is_damaged_and_says_where() {
 
 #[tokio::test]
 async fn a_pooler_that_the_store_was_not_told_of_is_pointed_out() {
-    let server = Server::start(Product::Postgres, Setup::default());
-    let sandbox = Sandbox::on(&server.url()).await;
-    let pooler = PgBouncer::start(&server);
-    let store = sandbox.options().open(&pooler.url()).unwrap();
+    let sandbox = Sandbox::new().await;
+    let store = sandbox.store();
     let held = take(&store, "a").await;
-    // The sessions of the server go, those of the pooler stay: nothing is prepared in the new ones.
-    server.ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname IS NOT NULL");
-    let claim = new_claim("a");
-    let seen = async || {
-        let answer = store.claim(&claim, LONG).await;
-        answer.is_err_and(|error| {
-            error.kind() == ErrorKind::Unsupported && error.to_string().contains("pooler(true)")
-        })
-    };
-    eventually("the store says so", seen).await;
-    drop(held);
+    // As when the next statement comes to another session than the one it was prepared in.
+    let forget = sandbox.text("forget_leases");
+    sandbox
+        .run(&format!(
+            "CREATE FUNCTION {forget}() RETURNS trigger LANGUAGE plpgsql AS
+                 $$ BEGIN EXECUTE 'DEALLOCATE ALL'; RETURN NULL; END $$;
+             CREATE TRIGGER forget AFTER INSERT ON leases FOR EACH ROW EXECUTE FUNCTION {forget}()"
+        ))
+        .await;
+    take(&store, "b").await;
+    let error = is_harmless(store.claim(&new_claim("c"), LONG).await, ErrorKind::Unsupported);
+    assert!(error.to_string().contains("pooler(true)"), "{error}");
+    // The session was not used again.
+    take(&store, "c").await;
+    crate::support::renews(&store, &held).await;
 }
 
 #[tokio::test]

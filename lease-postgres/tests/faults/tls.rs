@@ -158,6 +158,18 @@ async fn each_mode_encrypts_and_verifies_as_it_promises() {
 }
 
 #[tokio::test]
+async fn a_certificate_of_our_own_making_is_none_that_the_system_trusts() {
+    let secured = Secured::start().await;
+    for parameters in ["sslmode=verify-full", "sslrootcert=system", "sslmode=verify-full&sslrootcert=system"]
+    {
+        let error = secured.connect("either", "localhost", parameters).await.unwrap_err();
+        // A machine may have no certificates to trust at all, which is said.
+        let kinds = [ErrorKind::Unavailable, ErrorKind::Invalid];
+        assert!(kinds.contains(&error.kind()) && error.to_string().contains("certificate"), "{error:?}");
+    }
+}
+
+#[tokio::test]
 async fn certificates_that_cannot_be_used_are_named_by_their_file() {
     let secured = Secured::start().await;
     for (parameters, file) in [
