@@ -6,20 +6,19 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::thread;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::attempt::{self, attempt};
 use crate::client::Open;
 use crate::clock::{Moment, sleep_until};
 use crate::error::Error;
+use crate::io_thread::runtime_thread;
 use crate::renewal::{Next, Renewal};
 use crate::state::{LeaseState, Settled, Setup};
 use crate::store::{Holding, ReleaseAnswer, RenewAnswer, Renewed, StoreError};
@@ -45,14 +44,9 @@ pub(crate) fn start(
     let (commands, orders) = mpsc::unbounded_channel();
     let drive = drive(Arc::clone(store), Arc::clone(setup), orders);
     let runtime = if own_thread {
-        let refused = |error: io::Error| {
+        runtime_thread("lease-driver", drive).map_err(|error| {
             Error::own(ErrorKind::Runtime, format!("cannot start the thread that renews: {error}"))
-        };
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
-        let handle = runtime.handle().clone();
-        let thread = thread::Builder::new().name("lease-driver".to_owned());
-        thread.spawn(move || runtime.block_on(drive)).map_err(refused)?;
-        handle
+        })?
     } else {
         let runtime = Handle::try_current()
             .map_err(|_| Error::own(ErrorKind::Runtime, "cannot renew leases: not inside a tokio runtime"))?;

@@ -110,8 +110,9 @@ impl StoreError {
         self
     }
 
-    pub(crate) fn set_effect(&mut self, effect: Effect) {
-        self.effect = effect;
+    pub(crate) fn with_unknown_effect(mut self) -> Self {
+        self.effect = Effect::Unknown;
+        self
     }
 
     /// The same error with the driver's own as its source.

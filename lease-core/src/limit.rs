@@ -25,7 +25,8 @@ pub enum Repeat {
     Always,
     /// Only after an error that says that nothing was changed, nor will be. So it is with a claim of
     /// any kind: were it sent again, its own first sending could have been granted meanwhile, and the
-    /// answer to the second would be a refusal.
+    /// answer to the second would be a refusal. Likewise with `clear`, which would find that the row has moved, and
+    /// the second step of `finish_slot`.
     WithoutEffect,
 }
 
@@ -50,9 +51,7 @@ impl Limit {
     /// Gives up when the caller does, with [`Timeout`](ErrorKind::Timeout) and an unknown effect.
     pub async fn bound<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let answer = timeout_at(&self.clock, self.give_up, call).await;
-        answer.unwrap_or_else(|| {
-            Err(StoreError::new(ErrorKind::Timeout, "the database did not answer in time"))
-        })
+        answer.unwrap_or_else(|| Err(no_answer(None)))
     }
 
     /// Asks until there is an answer, an error that asking again does not mend, or no time
@@ -68,11 +67,12 @@ impl Limit {
     where
         F: Future<Output = Result<T, StoreError>>,
     {
-        self.bound(async {
+        let mut effect = Effect::None;
+        let mut last = None;
+        let answer = timeout_at(&self.clock, self.give_up, async {
             let mut pause = FIRST_PAUSE;
-            let mut effect = Effect::None;
             loop {
-                let mut error = match ask().await {
+                let error = match ask().await {
                     Ok(answer) => return Ok(answer),
                     Err(error) => error,
                 };
@@ -83,14 +83,30 @@ impl Limit {
                     matches!(error.kind(), ErrorKind::Busy | ErrorKind::Unavailable | ErrorKind::ReadOnly);
                 let may_repeat = repeat == Repeat::Always || effect == Effect::None;
                 if !passes || !may_repeat || self.left() <= pause {
-                    error.set_effect(effect);
                     return Err(error);
                 }
+                last = Some(error);
                 sleep_until(&self.clock, self.clock.now() + shortened(pause)).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         })
-        .await
+        .await;
+        match answer {
+            Some(Err(error)) if effect == Effect::Unknown => Err(error.with_unknown_effect()),
+            Some(answer) => answer,
+            None => Err(no_answer(last)),
+        }
+    }
+}
+
+/// The error when the time is up, with what the last try said.
+fn no_answer(last: Option<StoreError>) -> StoreError {
+    let message = "the database did not answer in time";
+    match last {
+        None => StoreError::new(ErrorKind::Timeout, message),
+        Some(error) => {
+            StoreError::new(ErrorKind::Timeout, format!("{message}; before that: {error}")).with_source(error)
+        }
     }
 }
 

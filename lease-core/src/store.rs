@@ -169,6 +169,8 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// has moved since.
     ///
     /// - *Atomic:* only where name, holder and expiry equal those observed.
+    /// - [`ClearAnswer::Moved`]: nothing was changed by this call. So a store does not send the statement
+    ///   again after a lost answer: it would find the row moved by itself.
     /// - *Error or dropped:* the row may be freed, now or later, if it is still as observed then.
     async fn clear(
         &self,

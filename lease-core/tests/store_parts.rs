@@ -103,6 +103,33 @@ async fn a_call_without_an_answer_ends_with_the_time_of_its_caller() {
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, Effect::Unknown));
 }
 
+#[tokio::test]
+async fn when_the_time_is_up_the_error_of_the_last_try_is_told() {
+    let clock = ManualClock::new();
+    let local: Arc<dyn Clock> = clock.clone();
+    let limit = Limit::new(&local, SECOND);
+    let call = tokio::spawn(async move {
+        let mut errors = vec![busy()].into_iter();
+        limit
+            .insist(Repeat::Always, || {
+                let error = errors.next();
+                async {
+                    if let Some(error) = error {
+                        Err(error)
+                    } else {
+                        std::future::pending::<Result<(), _>>().await
+                    }
+                }
+            })
+            .await
+    });
+    clock.play(SECOND).await;
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, Effect::Unknown));
+    assert_eq!(error.to_string(), "the database did not answer in time; before that: deadlock");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
 /// Waits for a condition that another thread brings about.
 fn until(condition: impl Fn() -> bool) {
     let since = Instant::now();
@@ -161,6 +188,25 @@ async fn the_thread_ends_with_its_last_handle_but_not_before_the_last_statement(
     go.send(()).unwrap();
     is_done.await.unwrap();
     until(|| kept.upgrade().is_none());
+}
+
+/// Only meant to run in the process that the next test starts.
+#[tokio::test]
+async fn a_thread_is_asked_for() {
+    if std::env::var_os("RUST_MIN_STACK").is_some() {
+        let refused = IoThread::start("io").unwrap_err();
+        println!("refused: {refused}");
+    }
+}
+
+#[test]
+fn a_thread_that_the_system_refuses_is_an_error_inside_a_runtime_too() {
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    // One test at a time runs on the main thread, so that ours is the first to be started.
+    child.args(["--exact", "a_thread_is_asked_for", "--nocapture", "--test-threads=1"]);
+    let output = child.env("RUST_MIN_STACK", "9000000000000000").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("refused: "), "{output:?}");
 }
 
 #[tokio::test]
