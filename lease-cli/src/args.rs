@@ -90,11 +90,14 @@ pub(crate) struct ListArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct DatabaseArguments {
-    /// The database: sqlite:PATH or a path [default: that in `LEASE_DATABASE_URL`, or a file in the
-    /// user's state folder]
+    /// The database: `postgres://USER@HOST/DB`, `mysql://USER@HOST/DB`, sqlite:PATH or a path
+    /// [default: that in `LEASE_DATABASE_URL`, or a file in the user's state folder]
     // Not clap's `env`: its help and its errors would show a password.
     #[arg(long, value_name = "URL")]
     pub(crate) db: Option<OsString>,
+    /// The table that holds the leases; on PostgreSQL also SCHEMA.TABLE
+    #[arg(long, value_name = "TABLE", default_value = "leases")]
+    pub(crate) table: String,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

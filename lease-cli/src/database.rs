@@ -1,7 +1,7 @@
 //! From `--db` to a store.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -9,86 +9,124 @@ use std::sync::Arc;
 
 use lease_core::store::StoreError;
 use lease_core::{ErrorKind, LeaseStore};
-use lease_sqlite::SqliteStore;
+use lease_mysql::MysqlStore;
+use lease_postgres::PostgresStore;
+use lease_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::args::DatabaseArguments;
 use crate::exit::{DATABASE, Failure};
-use crate::text::without_passwords;
-
-/// The table that holds the leases.
-pub(crate) const TABLE: &str = "leases";
+use crate::url::{self, Url};
 
 const VARIABLE: &str = "LEASE_DATABASE_URL";
 
-/// A database that was named, not opened yet.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Database {
+/// A database that was named; nothing has been sent to it or looked at yet.
+pub(crate) struct Database {
+    place: Place,
+    /// The table that holds the leases.
+    pub(crate) table: String,
+    /// The table's definition in the dialect of the database.
+    pub(crate) schema: String,
+}
+
+enum Place {
     /// A SQLite file that was given.
     Sqlite(PathBuf),
     /// The SQLite file taken when nothing is given. Its folder, too, is made when needed.
     DefaultSqlite(PathBuf),
+    Server(Store),
 }
 
 impl Database {
     /// The database that the arguments or the environment name.
     pub(crate) fn named(arguments: &DatabaseArguments) -> Result<Self, Failure> {
         let from_environment = || env::var_os(VARIABLE).filter(|url| !url.is_empty());
-        match arguments.db.clone().or_else(from_environment) {
-            Some(url) => parse(&url).map(Self::Sqlite),
-            None => default_file(env::var_os("XDG_STATE_HOME"), env::var_os("HOME")).map(Self::DefaultSqlite),
-        }
+        let table = arguments.table.clone();
+        let (place, schema) = match arguments.db.clone().or_else(from_environment) {
+            None => {
+                let file = default_file(env::var_os("XDG_STATE_HOME"), env::var_os("HOME"))?;
+                (Place::DefaultSqlite(file), SqliteStore::schema(&table))
+            }
+            Some(url) => match url::parse(&url)? {
+                Url::Sqlite(path) => (Place::Sqlite(path), SqliteStore::schema(&table)),
+                Url::Postgres(url) => {
+                    let mut options = PostgresStore::options();
+                    let (schema, name) = table.split_once('.').unwrap_or(("public", &table));
+                    options =
+                        options.schema(schema).and_then(|options| options.table(name)).map_err(refused)?;
+                    let ddl = options.ddl();
+                    (Place::Server(Store(Arc::new(options.open(&url).map_err(refused)?))), Ok(ddl))
+                }
+                Url::Mysql(url) => {
+                    let options = MysqlStore::options().table(&table).map_err(refused)?;
+                    let store = Store(Arc::new(options.open(&url).map_err(refused)?));
+                    (Place::Server(store), MysqlStore::schema(&table))
+                }
+            },
+        };
+        Ok(Self { place, schema: schema.map_err(refused)?, table })
     }
 
     /// Opens the database, a SQLite file being created if it is missing.
     pub(crate) async fn create(&self) -> Result<Store, Failure> {
-        let path = self.path();
-        if let (Self::DefaultSqlite(_), Some(folder)) = (self, path.parent()) {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
-                let folder = folder.display();
-                Failure::new(
-                    DATABASE,
-                    format!("cannot create folder {folder}: {error}; name another file with --db, or see that the folder can be made"),
-                )
-            })?;
-        }
-        let store = SqliteStore::open(path).await.map_err(|error| not_opened(&error))?;
-        Ok(Store(Arc::new(store)))
+        let path = match &self.place {
+            Place::Server(store) => return Ok(store.clone()),
+            Place::Sqlite(path) => path,
+            Place::DefaultSqlite(path) => {
+                make_folder(path)?;
+                path
+            }
+        };
+        self.open_file(SqliteStore::options(), path).await
     }
 
     /// Opens the database without changing anything; `None` when the default file is not there yet.
     pub(crate) async fn existing(&self) -> Result<Option<Store>, Failure> {
-        let path = self.path();
+        let (path, is_default) = match &self.place {
+            Place::Server(store) => return Ok(Some(store.clone())),
+            Place::Sqlite(path) => (path, false),
+            Place::DefaultSqlite(path) => (path, true),
+        };
         if path.try_exists().is_ok_and(|exists| !exists) {
-            return match self {
-                Self::DefaultSqlite(_) => Ok(None),
-                Self::Sqlite(_) => Err(Failure::new(
-                    DATABASE,
-                    format!("no file {}; check --db, or create it with `lease migrate`", path.display()),
-                )),
-            };
-        }
-        let store = SqliteStore::options().create(false).open(path).await;
-        Ok(Some(Store(Arc::new(store.map_err(|error| not_opened(&error))?))))
-    }
-
-    /// The kind and place of the database, for messages.
-    pub(crate) fn describe(&self) -> String {
-        format!("SQLite file {}", self.path().display())
-    }
-
-    /// The table's definition in the dialect of the database.
-    pub(crate) fn schema(&self) -> Result<String, Failure> {
-        match self {
-            Self::Sqlite(_) | Self::DefaultSqlite(_) => {
-                SqliteStore::schema(TABLE).map_err(|error| not_opened(&error))
+            if is_default {
+                return Ok(None);
             }
+            let message =
+                format!("no file {}; check --db, or create it with `lease migrate`", path.display());
+            return Err(Failure::new(DATABASE, message));
         }
+        self.open_file(SqliteStore::options().create(false), path).await.map(Some)
     }
 
-    fn path(&self) -> &Path {
-        let (Self::Sqlite(path) | Self::DefaultSqlite(path)) = self;
-        path
+    async fn open_file(&self, options: SqliteOptions, path: &Path) -> Result<Store, Failure> {
+        let options = options.table(&self.table).map_err(refused)?;
+        // A store that is not open says by itself what could not be opened.
+        let store = options.open(path).await.map_err(|error| failure(&error.to_string(), &error))?;
+        Ok(Store(Arc::new(store)))
     }
+
+    /// The kind and place of the database, for messages. It holds no password.
+    pub(crate) fn describe(&self) -> String {
+        match &self.place {
+            Place::Sqlite(path) | Place::DefaultSqlite(path) => format!("SQLite file {}", path.display()),
+            Place::Server(store) => store.0.describe(),
+        }
+    }
+}
+
+/// What was given cannot name a database or a table.
+fn refused(error: StoreError) -> Failure {
+    Failure::usage(error)
+}
+
+fn make_folder(file: &Path) -> Result<(), Failure> {
+    let Some(folder) = file.parent() else { return Ok(()) };
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
+        let folder = folder.display();
+        Failure::new(
+            DATABASE,
+            format!("cannot create folder {folder}: {error}; name another file with --db, or see that the folder can be made"),
+        )
+    })
 }
 
 /// An open database.
@@ -121,11 +159,6 @@ impl Store {
     }
 }
 
-/// A store that is not open says by itself what could not be opened.
-fn not_opened(error: &StoreError) -> Failure {
-    failure(&error.to_string(), error)
-}
-
 fn failure(message: &str, error: &StoreError) -> Failure {
     let advice = match error.kind() {
         ErrorKind::Schema => "create or upgrade the table with `lease migrate`",
@@ -133,45 +166,8 @@ fn failure(message: &str, error: &StoreError) -> Failure {
     };
     Failure {
         was_busy: matches!(error.kind(), ErrorKind::Busy | ErrorKind::Timeout),
-        ..Failure::new(DATABASE, without_passwords(&format!("{message} ({advice})")))
+        ..Failure::new(DATABASE, format!("{message} ({advice})"))
     }
-}
-
-/// Reads what `--db` was given.
-fn parse(url: &OsStr) -> Result<PathBuf, Failure> {
-    let Some(text) = url.to_str() else { return Ok(url.into()) };
-    let (scheme, rest) = match text.split_once(':') {
-        Some((scheme, rest)) if is_scheme(scheme) => (scheme.to_ascii_lowercase(), rest),
-        _ => return sqlite_path(text),
-    };
-    match scheme.as_str() {
-        "sqlite" => {
-            if rest.contains(['?', '#', '%']) {
-                return Err(Failure::usage(
-                    "parameters and percent escapes in a sqlite: URL are not supported; give a plain path",
-                ));
-            }
-            sqlite_path(rest.strip_prefix("//").unwrap_or(rest))
-        }
-        _ => Err(Failure::usage(format!(
-            "{:?} names a kind of database that this program does not know; supported: sqlite:PATH, or a plain path (./{scheme}:... if it is one)",
-            without_passwords(text),
-        ))),
-    }
-}
-
-fn sqlite_path(path: &str) -> Result<PathBuf, Failure> {
-    match path {
-        "" => Err(Failure::usage("--db is empty; give sqlite:PATH or a path")),
-        ":memory:" => Err(Failure::usage("a database in memory is shared with nobody; give a file to --db")),
-        _ => Ok(path.into()),
-    }
-}
-
-/// Whether this can be the scheme of a URL rather than part of a file's name.
-fn is_scheme(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
 /// The XDG base directory specification has it that a relative folder is to be ignored.
@@ -187,50 +183,6 @@ fn default_file(state_home: Option<OsString>, home: Option<OsString>) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::USAGE;
-
-    fn refused(url: &str) -> String {
-        let failure = parse(OsStr::new(url)).unwrap_err();
-        assert_eq!(failure.code, USAGE);
-        failure.message
-    }
-
-    #[test]
-    fn a_url_or_a_plain_path_names_a_file() {
-        for (url, path) in [
-            ("sqlite:///var/lib/l.db", "/var/lib/l.db"),
-            ("sqlite:/var/lib/l.db", "/var/lib/l.db"),
-            ("sqlite:l.db", "l.db"),
-            ("sqlite://sub/l.db", "sub/l.db"),
-            ("SQLite:l.db", "l.db"),
-            ("/var/lib/l.db", "/var/lib/l.db"),
-            ("l.db", "l.db"),
-            ("sub/a:b.db", "sub/a:b.db"),
-            ("./a:b.db", "./a:b.db"),
-            ("/a?b#c%20d", "/a?b#c%20d"),
-        ] {
-            assert_eq!(parse(OsStr::new(url)), Ok(path.into()), "{url}");
-        }
-    }
-
-    #[test]
-    fn what_names_no_file_is_refused_with_what_would() {
-        for url in ["postgres://h/db", "mysql://h/db", "postgresql:db", "file:l.db", "a:b.db"] {
-            assert!(refused(url).contains("sqlite:PATH"), "{url}");
-        }
-        assert!(refused("").contains("empty"));
-        assert!(refused("sqlite:").contains("empty"));
-        assert!(refused("sqlite://").contains("empty"));
-        assert!(refused(":memory:").contains("memory"));
-        assert!(refused("sqlite::memory:").contains("memory"));
-        assert!(refused("sqlite:l.db?mode=ro").contains("parameters"));
-    }
-
-    #[test]
-    fn no_message_holds_a_password() {
-        let message = refused("postgres://me:secret@h/db?password=secret");
-        assert!(!message.contains("secret") && message.contains("me:***@h"), "{message}");
-    }
 
     #[test]
     fn the_default_is_in_the_users_state_folder() {

@@ -7,7 +7,7 @@ use std::process::{ExitCode, ExitStatus};
 
 use lease_core::{Error, ErrorKind};
 
-use crate::text::one_line;
+use crate::text::{one_line, without_passwords};
 
 pub(crate) const SUCCESS: u8 = 0;
 /// Called in a way that cannot work: arguments, names, durations, URLs.
@@ -70,10 +70,11 @@ pub(crate) fn code_of_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-/// Says one line on standard error.
+/// Says one line on standard error, in which no URL has its password: messages quote what was given.
 pub(crate) fn say(message: &str) {
+    let message = without_passwords(&one_line(message));
     // Standard error may be closed; there is nobody to tell then.
-    let _ = writeln!(io::stderr(), "lease: {}", one_line(message));
+    let _ = writeln!(io::stderr(), "lease: {message}");
 }
 
 /// Writes an answer to standard output. Who closed it has read enough.

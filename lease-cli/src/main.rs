@@ -18,6 +18,7 @@ mod supervise;
 mod table;
 mod terminal;
 mod text;
+mod url;
 
 use std::env;
 use std::ffi::OsString;
@@ -29,7 +30,6 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use database::Database;
 use exit::{Failure, SUCCESS, SYSTEM, answer};
-use text::without_passwords;
 
 /// How long one statement may take that is part of no lease's life.
 const ATTEMPT: Duration = Duration::from_secs(15);
@@ -74,19 +74,19 @@ fn parse(words: Vec<OsString>) -> Result<Option<Arguments>, Failure> {
     let problem = text.split("\n\nUsage:").next().unwrap_or_default();
     let problem = problem.strip_prefix("error: ").unwrap_or(problem);
     let problem = problem.trim_end().trim_end_matches("For more information, try '--help'.").trim_end();
-    Err(Failure::usage(format!("{}; see lease --help", without_passwords(problem))))
+    Err(Failure::usage(format!("{problem}; see lease --help")))
 }
 
 async fn migrate(arguments: &DatabaseArguments) -> Result<u8, Failure> {
     let database = Database::named(arguments)?;
     database.create().await?.migrate().await?;
-    answer(&format!("table {} is up to date in {}\n", database::TABLE, database.describe()))?;
+    answer(&format!("table {} is up to date in {}\n", database.table, database.describe()))?;
     Ok(SUCCESS)
 }
 
 fn schema(arguments: &DatabaseArguments) -> Result<u8, Failure> {
-    let schema = Database::named(arguments)?.schema()?;
-    answer(&format!("{}\n", schema.trim_end()))?;
+    let database = Database::named(arguments)?;
+    answer(&format!("{}\n", database.schema.trim_end()))?;
     Ok(SUCCESS)
 }
 

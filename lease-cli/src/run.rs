@@ -13,7 +13,6 @@ use crate::exit::{Failure, SYSTEM, code_of_signal, say};
 use crate::signals::Signals;
 use crate::status::refusal;
 use crate::supervise::supervise;
-use crate::text::without_passwords;
 
 pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
     let name = LeaseName::new(&arguments.name).map_err(Failure::usage)?;
@@ -92,10 +91,9 @@ async fn claim(leases: &Leases, name: &LeaseName, wait: Option<Duration>) -> Res
 async fn by_whom(held: &Refusal) -> String {
     match held.inspect().await {
         Ok(seen) => refusal(held.name(), held.database(), &seen),
-        Err(error) => without_passwords(&format!(
-            "{:?} is held by somebody else; by whom, cannot be read: {error}",
-            held.name()
-        )),
+        Err(error) => {
+            format!("{:?} is held by somebody else; by whom, cannot be read: {error}", held.name())
+        }
     }
 }
 

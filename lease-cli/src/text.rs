@@ -28,30 +28,33 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// The text without the passwords of the URLs in it.
 ///
-/// Rather too much is hidden than too little: of each word with `://` and `@`, everything between
-/// the user's name and the last `@`, and the value of every `password` parameter.
+/// Rather too much is hidden than too little: everything from the end of a user's name to the last
+/// `@`, white space or not, and the value of every `password` parameter.
 pub(crate) fn without_passwords(text: &str) -> String {
-    let is_break = |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | '<' | '>');
-    let mut out = String::with_capacity(text.len());
-    for word in text.split_inclusive(is_break) {
-        let mut word = word.to_owned();
-        if let Some(scheme) = word.find("://") {
-            let authority = scheme + 3;
-            if let Some(at) = word.rfind('@').filter(|at| *at > authority)
-                && let Some(colon) = word[authority..at].find(':')
-            {
-                word.replace_range(authority + colon + 1..at, "***");
-            }
+    let mut out = text.to_owned();
+    let lower = out.to_ascii_lowercase();
+    let begins = ["://", "postgres:", "postgresql:", "mysql:", "mariadb:"];
+    let ends = begins.iter().filter_map(|begin| Some(lower.find(begin)? + begin.len()));
+    if let Some(authority) = ends.min()
+        && let Some(at) = out.rfind('@').filter(|at| *at > authority)
+        && let Some(colon) = out[authority..at].find(':')
+    {
+        out.replace_range(authority + colon + 1..at, "***");
+    }
+    for parameter in ["password=", "passwd=", "pwd=", "sslpassword="] {
+        let mut from = 0;
+        while let Some(found) = out[from..].to_ascii_lowercase().find(parameter) {
+            let start = from + found + parameter.len();
+            let value = &out[start..];
+            let end = match value.chars().next() {
+                Some(quote @ ('\'' | '"')) => value[1..].find(quote).map(|end| end + 2),
+                _ => {
+                    value.find(|c: char| c.is_whitespace() || matches!(c, '&' | '\'' | '"' | '`' | '<' | '>'))
+                }
+            };
+            out.replace_range(start..start + end.unwrap_or(value.len()), "***");
+            from = start + 3;
         }
-        for parameter in ["password=", "passwd=", "pwd=", "sslpassword="] {
-            if let Some(start) = word.to_ascii_lowercase().find(parameter) {
-                let start = start + parameter.len();
-                let end =
-                    word[start..].find(|c| c == '&' || is_break(c)).map_or(word.len(), |end| start + end);
-                word.replace_range(start..end, "***");
-            }
-        }
-        out.push_str(&word);
     }
     out
 }
@@ -107,8 +110,12 @@ mod tests {
             ("postgres://u:p/w?d@h/db x", "postgres://u:***@h/db x"),
             ("postgres://h/db?user=u&PassWord=secret&x=1", "postgres://h/db?user=u&PassWord=***&x=1"),
             ("host=h password=secret dbname=d", "host=h password=*** dbname=d"),
+            ("host=h password='se cret' dbname=d", "host=h password=*** dbname=d"),
+            ("x?password=secret&password=secret", "x?password=***&password=***"),
+            ("'postgres://u:se\"c r'et@h/db' found", "'postgres://u:***@h/db' found"),
             ("postgres://u@h/db", "postgres://u@h/db"),
             ("sqlite:///a@b", "sqlite:///a@b"),
+            ("PostgreSQL:u:secret@h/db", "PostgreSQL:u:***@h/db"),
             ("no url", "no url"),
         ] {
             assert_eq!(without_passwords(text), expected);

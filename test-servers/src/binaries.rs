@@ -26,7 +26,8 @@ pub(crate) struct Version(Vec<u32>);
 impl Binaries {
     /// The newest of this product that is installed, or unpacked by us.
     pub(crate) fn find(product: Product) -> Result<Self, Error> {
-        let found = candidates(product)?.into_iter().filter(Self::is_new_enough);
+        let found = candidates(product)?.into_iter();
+        let found = found.filter(|found| is_new_enough(product, &found.version));
         found.max_by(|a, b| a.version.cmp(&b.version)).ok_or_else(|| {
             Error::new(format!(
                 "no {product} {} or later is installed; {}",
@@ -49,10 +50,6 @@ impl Binaries {
         let said = asked.output().ok().filter(|output| output.status.success())?;
         binaries.version = stated(product, &String::from_utf8_lossy(&said.stdout))?;
         Some(binaries)
-    }
-
-    fn is_new_enough(&self) -> bool {
-        self.version.0.as_slice() >= oldest(self.product)
     }
 
     /// A program that stands beside the server.
@@ -112,6 +109,11 @@ fn oldest(product: Product) -> &'static [u32] {
     }
 }
 
+/// Whether the backends support this version.
+pub(crate) fn is_new_enough(product: Product, version: &Version) -> bool {
+    version.0.as_slice() >= oldest(product)
+}
+
 fn candidates(product: Product) -> Result<Vec<Binaries>, Error> {
     let (program, elsewhere) = match product {
         Product::Postgres => ("postgres", below("/usr/lib/postgresql", "bin")),
@@ -122,8 +124,18 @@ fn candidates(product: Product) -> Result<Vec<Binaries>, Error> {
     // A link to a server does not stand beside the server's other programs.
     let programs = folders.filter_map(|folder| folder.join(program).canonicalize().ok());
     let mut found: Vec<Binaries> = programs.filter_map(|path| Binaries::of(product, path, None)).collect();
-    if product == Product::MySql {
-        found.extend(Binaries::unpacked(&unpacked()?));
+    match product {
+        Product::Postgres => found.retain(|found| found.beside("initdb").is_file()),
+        // Without these no data directory can be made.
+        Product::MariaDb
+            if ["mariadb-install-db", "my_print_defaults"]
+                .iter()
+                .any(|name| self::program(name).is_none()) =>
+        {
+            found.clear();
+        }
+        Product::MariaDb => {}
+        Product::MySql => found.extend(Binaries::unpacked(&unpacked()?)),
     }
     Ok(found)
 }

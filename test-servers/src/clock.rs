@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use nix::unistd::Pid;
+
 use crate::{Error, binaries};
 
 /// The wall clock of one server. Its monotonic clock stays what it is, as on a real machine whose
@@ -32,7 +34,7 @@ impl SteppedClock {
         &self.library
     }
 
-    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 5] {
+    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 6] {
         [
             ("FAKETIME_TIMESTAMP_FILE", self.file.clone()),
             ("FAKETIME_NO_CACHE", "1".into()),
@@ -40,6 +42,8 @@ impl SteppedClock {
             // The times of files stay real: servers compare them with nothing of ours.
             ("NO_FAKE_STAT", "1".into()),
             ("FAKETIME_DONT_RESET", "1".into()),
+            // Its mending of waits on the monotonic clock ends them at once: InnoDB's threads would spin.
+            ("FAKETIME_FORCE_MONOTONIC_FIX", "0".into()),
         ]
     }
 
@@ -72,6 +76,14 @@ fn offset(ahead_ms: i64) -> String {
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Removes the names of what libfaketime shares between processes: the server has it open by now, and
+/// would leave it behind if it were killed, in the way of the next process of that number.
+pub(crate) fn forget_shared_memory(server: Pid) {
+    for name in [format!("faketime_shm_{server}"), format!("sem.faketime_sem_{server}")] {
+        let _ = fs::remove_file(Path::new("/dev/shm").join(name));
+    }
 }
 
 /// The variant for programs with threads.

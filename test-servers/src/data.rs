@@ -1,7 +1,8 @@
 //! New data directories: each version's is made once and then copied, which takes a tenth of the time.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,11 +23,15 @@ pub(crate) fn create(binaries: &Binaries, data: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Made aside and renamed into place, so that it is whole even if two make it at once.
+/// Made aside and renamed into place, so that it is never seen half made.
 fn template(binaries: &Binaries) -> Result<PathBuf, Error> {
     let (product, version) = (binaries.product, &binaries.version);
-    // The number counts the ways in which this file has filled templates.
-    let template = folder::base()?.join(format!("new-{}-{version}-1", product.name()));
+    let template = folder::base()?.join(format!("new-{}-{version}-{:x}", product.name(), recipe()));
+    // One makes it, in this process or another, and all others wait for it.
+    let making = || format!("create {}", template.display());
+    let lock = folder::base()?.join(format!("new-{}.lock", product.name()));
+    let lock = File::create(lock).map_err(Error::while_doing(making()))?;
+    lock.lock().map_err(Error::while_doing(making()))?;
     if template.exists() {
         return Ok(template);
     }
@@ -37,12 +42,15 @@ fn template(binaries: &Binaries) -> Result<PathBuf, Error> {
         Product::MariaDb => initialise_mariadb(binaries, folder.path(), &data)?,
         Product::MySql => initialise_mysql(binaries, folder.path(), &data)?,
     }
-    match fs::rename(&data, &template) {
-        Err(error) if !template.exists() => {
-            Err(Error::while_doing(format_args!("create {}", template.display()))(error))
-        }
-        _ => Ok(template),
-    }
+    fs::rename(&data, &template).map_err(Error::while_doing(making()))?;
+    Ok(template)
+}
+
+/// Changes when what fills a template does.
+fn recipe() -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (include_str!("data.rs"), zones::statements()).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn initialise_postgres(binaries: &Binaries, folder: &Path, data: &Path) -> Result<(), Error> {
@@ -87,8 +95,12 @@ fn initialise_mariadb(binaries: &Binaries, folder: &Path, data: &Path) -> Result
         Error::new(format!("mariadb-install-db is missing; {}", binaries.product.way_out()))
     })?;
     let mut install = command(install.as_os_str(), folder, None, Life::Ours(Signal::SIGKILL));
-    install.args(as_root()).args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
-    install.arg(option("--datadir=", data)).arg(option("--extra-file=", &first));
+    install.args(as_root()).args([
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+        "--skip-name-resolve",
+    ]);
+    install.arg(temporary(folder)?).arg(option("--datadir=", data)).arg(option("--extra-file=", &first));
     run(install)?;
     Ok(())
 }
@@ -99,7 +111,7 @@ fn initialise_mysql(binaries: &Binaries, folder: &Path, data: &Path) -> Result<(
     let mut initialise = command(&words[0], folder, None, Life::Ours(Signal::SIGKILL));
     initialise.args(&words[1..]).arg("--no-defaults").args(binaries.places()).args(as_root());
     initialise.args(["--initialize-insecure", "--innodb-redo-log-capacity=32M"]);
-    initialise.arg(option("--datadir=", data)).arg(option("--init-file=", &first));
+    initialise.arg(temporary(folder)?).arg(option("--datadir=", data)).arg(option("--init-file=", &first));
     run(initialise)?;
     Ok(())
 }
@@ -115,6 +127,15 @@ fn first_statements(folder: &Path, own: &str) -> Result<PathBuf, Error> {
 /// MariaDB and MySQL run as root when told so, and only then.
 pub(crate) fn as_root() -> Option<&'static str> {
     geteuid().is_root().then_some("--user=root")
+}
+
+/// The option that gives MariaDB or MySQL a folder of its own for temporary tables: in a common one
+/// each server removes at its start what it takes for left over.
+pub(crate) fn temporary(folder: &Path) -> Result<OsString, Error> {
+    let temporary = folder.join("temporary");
+    fs::create_dir_all(&temporary)
+        .map_err(Error::while_doing(format_args!("create {}", temporary.display())))?;
+    Ok(option("--tmpdir=", &temporary))
 }
 
 /// An option of one word with a path.

@@ -16,6 +16,15 @@ impl Error {
     }
 }
 
+/// What a test cannot go on without: the panic is at the line of the test.
+#[track_caller]
+pub(crate) fn wanted<T, E: fmt::Display>(outcome: Result<T, E>) -> T {
+    match outcome {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

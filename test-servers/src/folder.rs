@@ -13,7 +13,8 @@ use crate::{Error, process};
 pub(crate) fn base() -> Result<PathBuf, Error> {
     let base = target().join("test-servers");
     open_to_all(&base)?;
-    Ok(base)
+    // As the kernel names it, so that the folders of processes compare with it.
+    base.canonicalize().map_err(Error::while_doing(format_args!("find {}", base.display())))
 }
 
 /// The `target` that holds the program that runs; the workspace's for a program elsewhere, as
@@ -29,7 +30,7 @@ fn target() -> PathBuf {
 }
 
 /// A folder that servers under another user can enter, whatever our umask is.
-fn open_to_all(path: &Path) -> Result<(), Error> {
+pub(crate) fn open_to_all(path: &Path) -> Result<(), Error> {
     let doing = || format!("create {}", path.display());
     fs::create_dir_all(path).map_err(Error::while_doing(doing()))?;
     fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(Error::while_doing(doing()))

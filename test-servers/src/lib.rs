@@ -9,6 +9,9 @@ mod clock;
 mod data;
 mod error;
 mod folder;
+mod install;
+mod instance;
+mod kept;
 mod pgbouncer;
 mod port;
 mod process;
@@ -20,6 +23,8 @@ mod wire;
 mod zones;
 
 pub use error::Error;
+pub use install::{install, install_tools};
+pub use kept::{Kept, down, kept, up};
 pub use pgbouncer::PgBouncer;
 pub use product::Product;
 pub use server::{Server, Setup};

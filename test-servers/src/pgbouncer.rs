@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use crate::error::wanted;
 use crate::folder::Folder;
 use crate::process::{self, Life, command, other_user};
 use crate::{Error, Product, Server, binaries, port, wire};
@@ -28,7 +29,7 @@ impl PgBouncer {
     #[track_caller]
     pub fn start(server: &Server) -> Self {
         assert_eq!(server.product(), Product::Postgres, "PgBouncer stands before PostgreSQL");
-        Self::try_start(server).unwrap_or_else(|error| panic!("{error}"))
+        wanted(Self::try_start(server))
     }
 
     fn try_start(server: &Server) -> Result<Self, Error> {

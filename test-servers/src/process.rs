@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{LazyLock, Mutex};
@@ -23,7 +23,6 @@ pub(crate) enum Life {
     /// It is sent this signal when this process ends, in whatever way.
     Ours(Signal),
     /// Until somebody stops it.
-    #[expect(dead_code, reason = "`cargo xtask db up` comes next")]
     ItsOwn,
 }
 
@@ -117,21 +116,27 @@ pub(crate) fn send(pid: Pid, signal: Signal) {
     let _ = kill(pid, signal);
 }
 
-/// The processes whose current folder is this one or below: a server of ours with all its children.
+/// The servers whose current folder is this one or below, each with all its processes; also when the
+/// folder has been removed from under them.
 pub(crate) fn all_within(folder: &Path) -> Vec<Pid> {
-    let Ok(folder) = folder.canonicalize() else { return Vec::new() };
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| folder_of(*pid).is_some_and(|its| its.starts_with(&folder)))
-        .map(Pid::from_raw)
-        .collect()
+    pids.filter(|pid| is_server_in(*pid, folder)).map(Pid::from_raw).collect()
 }
 
-fn folder_of(pid: i32) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{pid}/cwd")).ok()
+/// A shell that looks around in the folder is no server.
+fn is_server_in(pid: i32, folder: &Path) -> bool {
+    let link = |name: &str| fs::read_link(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let program = link("exe");
+    let program = program.file_name().unwrap_or_default().to_string_lossy();
+    let names = ["postgres", "mariadbd", "mysqld", "pgbouncer", LOADER];
+    names.iter().any(|name| program.starts_with(name)) && link("cwd").starts_with(folder)
 }
 
-/// Kills all that runs in this folder, and waits until it is gone.
+/// How the program begins that runs an unpacked MySQL.
+const LOADER: &str = "ld-linux";
+
+/// Kills all servers in this folder, and waits until it is gone.
 pub(crate) fn end_all_within(folder: &Path) {
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(10) {

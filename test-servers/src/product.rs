@@ -50,7 +50,7 @@ impl Product {
     pub(crate) fn way_out(self) -> String {
         let on_debian = match self {
             Self::Postgres => "on Debian and Ubuntu `apt-get install postgresql`",
-            Self::MariaDb => "on Debian and Ubuntu `apt-get install mariadb-server-core`",
+            Self::MariaDb => "on Debian and Ubuntu `apt-get install mariadb-server-core mariadb-client-core`",
             Self::MySql => "on Ubuntu `apt-get install mysql-server-core` if that is 8.4 or later",
         };
         format!(

@@ -3,6 +3,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::data::create_for_postgres;
+use crate::error::wanted;
 use crate::process::{Life, command, other_user, run};
 use crate::{Error, Product, Server, Setup};
 
@@ -20,7 +21,7 @@ impl Standby {
     #[track_caller]
     pub fn of(primary: &Server) -> Self {
         assert_eq!(primary.product(), Product::Postgres, "a standby is PostgreSQL's");
-        Self::try_of(primary).unwrap_or_else(|error| panic!("{error}"))
+        wanted(Self::try_of(primary))
     }
 
     fn try_of(primary: &Server) -> Result<Self, Error> {

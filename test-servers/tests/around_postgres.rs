@@ -15,8 +15,12 @@ fn a_standby_follows_only_reads_and_becomes_a_primary() {
 }
 
 #[test]
-fn a_pgbouncer_passes_statements_on() {
+fn a_pgbouncer_passes_statements_on_and_keeps_its_session() {
     let server = Server::start(Product::Postgres, Setup::default());
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    assert_eq!(server.ask(others).as_deref(), Some("0"));
     let bouncer = PgBouncer::start(&server);
+    assert_eq!(server.ask(others).as_deref(), Some("1"));
+    assert_ne!(bouncer.port(), server.port());
     assert_eq!(bouncer.url(), format!("postgres://postgres@127.0.0.1:{}/postgres", bouncer.port()));
 }

@@ -102,10 +102,10 @@ fn it_takes_options_environment_and_files(product: Product) {
             assert_eq!(server.ask("SELECT @@GLOBAL.sql_mode").as_deref(), Some(""));
             assert_eq!(server.ask("SELECT FROM_UNIXTIME(0)").as_deref(), Some("1970-01-01 05:30:00"));
             assert_eq!(server.ask("SELECT @@system_time_zone").as_deref(), Some("IST"));
-            assert_eq!(
-                server.ask("SELECT CONVERT_TZ('2026-10-25 02:30:00', '+00:00', 'Europe/Berlin')").as_deref(),
-                Some("2026-10-25 03:30:00")
-            );
+            for (utc, local) in [("00:59:59", "02:59:59"), ("01:00:00", "02:00:00")] {
+                let ask = format!("SELECT CONVERT_TZ('2026-10-25 {utc}', '+00:00', 'Europe/Berlin')");
+                assert_eq!(server.ask(&ask), Some(format!("2026-10-25 {local}")));
+            }
         }
     }
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::step::{Failure, Step, Tool, announce, require, say};
-use crate::{test, tidy};
+use crate::test::{self, Tests};
+use crate::tidy;
 
 const TOOLS: &[Tool] = &[
     Tool {
@@ -19,12 +20,26 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
+/// What `--all-features` hides: the crate without its default feature.
+const SYSTEM_SQLITE: [&str; 5] = ["clippy", "--locked", "--package", "lease-sqlite", "--no-default-features"];
+
+/// One program holds one libsqlite3-sys: sqlx and we must still agree on one. Resolved apart from the
+/// workspace, as by a user of both.
+const BESIDE_SQLX: [&str; 6] = [
+    "clippy",
+    "--locked",
+    "--manifest-path",
+    "examples/beside-sqlx/Cargo.toml",
+    "--target-dir",
+    "target/beside-sqlx",
+];
+
 /// Runs every check, also after one that failed, and the tests last, if all checks passed.
 pub(crate) fn run(root: &Path, no_test: bool) -> Result<(), Failure> {
     require(TOOLS)?;
     let since = Instant::now();
     let mut outcomes: Vec<(&str, Result<(), Failure>)> =
-        checks().iter().map(|step| (step.name, step.run(root, since))).collect();
+        checks().iter().map(|step| (step.name, step.run(root, since, &[]))).collect();
     announce(since, "tidy: the rules of the house");
     outcomes.push(("tidy", tidy::run(root)));
 
@@ -39,7 +54,7 @@ pub(crate) fn run(root: &Path, no_test: bool) -> Result<(), Failure> {
         return Err(Failure::new(format!("{summary}{untested}")));
     }
     announce(since, &summary);
-    if no_test { Ok(()) } else { test::run(root, &[], &[]) }
+    if no_test { Ok(()) } else { test::run(root, &Tests::default()) }
 }
 
 fn checks() -> Vec<Step> {
@@ -51,6 +66,8 @@ fn checks() -> Vec<Step> {
         Step::new("clippy", &[&clippy[..], &deny].concat()),
         // Only crates whose features differ are looked at again.
         Step::new("clippy with all features", &[&clippy[..], &["--all-features"], &deny].concat()),
+        Step::new("lease-sqlite on the system's SQLite", &[&SYSTEM_SQLITE[..], &deny].concat()),
+        Step::new("lease-sqlite beside sqlx", &[&BESIDE_SQLX[..], &deny].concat()),
         Step::new("docs", &doc),
         // Apart from the public docs: a public page that links to a private item is only found there.
         Step::new("docs of private items", &[&doc[..], &["--document-private-items"]].concat()),

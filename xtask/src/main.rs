@@ -1,6 +1,9 @@
 //! The project's own chores, run as `cargo xtask`.
 
+mod backend;
 mod ci;
+mod db;
+mod servers;
 mod step;
 mod test;
 mod tidy;
@@ -10,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use backend::Backend;
+use test::Tests;
 
 /// The chores of the lease workspace. Each runs from any folder of the clone.
 #[derive(Parser)]
@@ -29,15 +35,24 @@ enum Chore {
     },
     /// Run every test: documentation tests first, then all others
     ///
-    /// Arguments are handed to `cargo test`: a part of a test's name runs those tests only,
+    /// The database servers that the tests need are installed if they are missing, started, and stopped
+    /// at the end. Arguments are handed to `cargo test`: a part of a test's name runs those tests only,
     /// `-p CRATE` one crate, `--test FILE` one file.
     Test {
+        /// Run the tests of one backend, with the servers that it needs
+        #[arg(long, value_enum)]
+        backend: Option<Backend>,
         /// Arguments for `cargo test`
         #[arg(allow_hyphen_values = true)]
         arguments: Vec<String>,
         /// Arguments for the test programs
         #[arg(last = true)]
         for_programs: Vec<String>,
+    },
+    /// Database servers that stay between runs of tests
+    Db {
+        #[command(subcommand)]
+        action: db::Action,
     },
     /// Check the rules of the house that no compiler knows
     ///
@@ -50,7 +65,10 @@ fn main() -> ExitCode {
     let root = workspace();
     let outcome = match Arguments::parse().chore {
         Chore::Ci { no_test } => ci::run(&root, no_test),
-        Chore::Test { arguments, for_programs } => test::run(&root, &arguments, &for_programs),
+        Chore::Test { backend, arguments, for_programs } => {
+            test::run(&root, &Tests { backend, arguments, for_programs })
+        }
+        Chore::Db { action } => db::run(&action),
         Chore::Tidy => tidy::run(&root),
     };
     match outcome {

@@ -20,6 +20,12 @@ impl Failure {
     }
 }
 
+impl From<test_servers::Error> for Failure {
+    fn from(error: test_servers::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 /// A cargo command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Step {
@@ -35,13 +41,14 @@ impl Step {
         Self { name, arguments, environment: &[] }
     }
 
-    /// Runs it in the workspace, its output going where ours goes.
-    pub(crate) fn run(&self, root: &Path, since: Instant) -> Result<(), Failure> {
+    /// Runs it in the workspace, its output going where ours goes, with these variables besides its own.
+    pub(crate) fn run(&self, root: &Path, since: Instant, also: &[(&str, String)]) -> Result<(), Failure> {
         announce(since, &format!("{}: {self}", self.name));
         let started = Instant::now();
         let status = cargo()
             .args(&self.arguments)
             .envs(self.environment.iter().copied())
+            .envs(also.iter().map(|(name, value)| (name, value)))
             .current_dir(root)
             .status()
             .map_err(|error| Failure::new(format!("{}: cannot start cargo: {error}", self.name)))?;

@@ -1,9 +1,17 @@
-//! `cargo xtask test`: every test, on a machine that has cargo, a C compiler and git.
+//! `cargo xtask test`: every test, on a machine that has cargo, a C compiler and git. The servers that the
+//! tests need come and go with the run.
 
+use std::env;
+use std::num::NonZero;
 use std::path::Path;
+use std::thread;
 use std::time::Instant;
 
+use test_servers::Product;
+
+use crate::backend::Backend;
 use crate::step::{Failure, Step, Tool, require};
+use crate::{db, servers};
 
 const TOOLS: &[Tool] = &[
     Tool {
@@ -14,34 +22,110 @@ const TOOLS: &[Tool] = &[
     Tool { program: "git", probe: &["--version"], way_out: "on Debian `apt-get install git`" },
 ];
 
+/// Which tests are run.
+#[derive(Default)]
+pub(crate) struct Tests {
+    pub(crate) backend: Option<Backend>,
+    /// For `cargo test`.
+    pub(crate) arguments: Vec<String>,
+    /// For the test programs.
+    pub(crate) for_programs: Vec<String>,
+}
+
 /// Runs the steps one after another and ends with the first that fails. Nothing is said after the
 /// last, so that the test runner has the last word.
-pub(crate) fn run(root: &Path, arguments: &[String], for_programs: &[String]) -> Result<(), Failure> {
+pub(crate) fn run(root: &Path, tests: &Tests) -> Result<(), Failure> {
+    if tests.arguments.iter().any(|argument| argument.starts_with("--backend")) {
+        return Err(Failure::new("write --backend before the arguments of `cargo test`"));
+    }
     require(TOOLS)?;
     let since = Instant::now();
-    steps(arguments, for_programs).iter().try_for_each(|step| step.run(root, since))
+    let products = products(tests);
+    if !products.is_empty() {
+        require(db::TOOLS)?;
+    }
+    let servers = servers::provide(&products, since)?;
+    let mut environment = servers.environment.clone();
+    if !products.is_empty() && env::var_os(THREADS).is_none() {
+        environment.push((THREADS, threads().to_string()));
+    }
+    steps(tests).iter().try_for_each(|step| step.run(root, since, &environment))
+}
+
+const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Tests on servers mostly wait for them.
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get).max(8)
 }
 
 /// The documentation tests come first: a crate without any would close the run with "0 passed".
 ///
-/// With packages or targets chosen by the caller nothing of ours is added to the choice.
-fn steps(arguments: &[String], for_programs: &[String]) -> Vec<Step> {
+/// With a backend, packages or targets chosen by the caller nothing of ours is added to the choice.
+fn steps(tests: &Tests) -> Vec<Step> {
+    let for_programs: Vec<&str> = tests.for_programs.iter().map(String::as_str).collect();
+    let skipped = tests.backend.map_or(&[][..], Backend::skips);
+    let for_programs = [skipped, &for_programs].concat();
     let step = |name, ours: &[&str]| {
         let mut step = Step::new(name, &[&["test", "--locked"], ours].concat());
-        step.arguments.extend_from_slice(arguments);
+        step.arguments.extend_from_slice(&tests.arguments);
         if !for_programs.is_empty() {
             step.arguments.push("--".to_owned());
-            step.arguments.extend_from_slice(for_programs);
+            step.arguments.extend(for_programs.iter().map(ToString::to_string));
         }
         step
     };
-    if arguments.iter().any(|argument| chooses(argument)) {
+    if let Some(backend) = tests.backend {
+        return vec![step("tests", &["-p", backend.package()])];
+    }
+    if tests.arguments.iter().any(|argument| chooses(argument)) {
         return vec![step("tests", &[])];
     }
     vec![
         step("documentation tests", &["--workspace", "--doc"]),
         step("tests", &["--workspace", "--lib", "--bins", "--tests", "--examples"]),
     ]
+}
+
+/// The servers that the tests need.
+fn products(tests: &Tests) -> Vec<Product> {
+    let mut packages = packages(&tests.arguments);
+    let mut needed = Vec::new();
+    match tests.backend {
+        Some(backend) => needed.extend_from_slice(backend.products()),
+        // The whole workspace.
+        None if packages.is_empty() => packages.extend(NEED_SERVERS.iter().map(|(name, _)| *name)),
+        None => {}
+    }
+    for (_, products) in NEED_SERVERS.iter().filter(|(name, _)| packages.contains(name)) {
+        needed.extend_from_slice(products);
+    }
+    Product::ALL.into_iter().filter(|product| needed.contains(product)).collect()
+}
+
+/// The crates whose tests need servers, and which.
+const NEED_SERVERS: &[(&str, &[Product])] = &[
+    ("lease-postgres", Backend::Postgres.products()),
+    ("lease-mysql", &[Product::MariaDb, Product::MySql]),
+    ("lease-cli", &Product::ALL),
+    ("test-servers", &Product::ALL),
+    ("xtask", Backend::Postgres.products()),
+];
+
+/// The packages that arguments of `cargo test` choose, in each way to write them.
+fn packages(arguments: &[String]) -> Vec<&str> {
+    let mut packages = Vec::new();
+    let mut words = arguments.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        if word == "-p" || word == "--package" {
+            packages.extend(words.next());
+        } else if let Some(package) = word.strip_prefix("--package=") {
+            packages.push(package);
+        } else if let Some(package) = word.strip_prefix("-p") {
+            packages.push(package.trim_start_matches('='));
+        }
+    }
+    packages
 }
 
 /// Whether an argument of `cargo test` chooses packages or targets.
@@ -72,15 +156,23 @@ const CHOICES: &[&str] = &[
 mod tests {
     use super::*;
 
-    fn shown(arguments: &[&str], for_programs: &[&str]) -> Vec<String> {
-        let owned = |words: &[&str]| -> Vec<String> { words.iter().map(ToString::to_string).collect() };
-        steps(&owned(arguments), &owned(for_programs)).iter().map(ToString::to_string).collect()
+    fn tests(backend: Option<Backend>, arguments: &[&str], for_programs: &[&str]) -> Tests {
+        let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect();
+        Tests { backend, arguments: owned(arguments), for_programs: owned(for_programs) }
+    }
+
+    fn shown(backend: Option<Backend>, arguments: &[&str], for_programs: &[&str]) -> Vec<String> {
+        steps(&tests(backend, arguments, for_programs)).iter().map(ToString::to_string).collect()
+    }
+
+    fn needed(backend: Option<Backend>, arguments: &[&str]) -> Vec<Product> {
+        products(&tests(backend, arguments, &[]))
     }
 
     #[test]
     fn the_documentation_tests_come_first_so_that_the_run_closes_on_executed_tests() {
         assert_eq!(
-            shown(&[], &[]),
+            shown(None, &[], &[]),
             [
                 "cargo test --locked --workspace --doc",
                 "cargo test --locked --workspace --lib --bins --tests --examples",
@@ -91,7 +183,7 @@ mod tests {
     #[test]
     fn a_part_of_a_name_and_the_test_programs_arguments_reach_both_steps() {
         assert_eq!(
-            shown(&["renewal"], &["--nocapture", "--test"]),
+            shown(None, &["renewal"], &["--nocapture", "--test"]),
             [
                 "cargo test --locked --workspace --doc renewal -- --nocapture --test",
                 "cargo test --locked --workspace --lib --bins --tests --examples renewal -- --nocapture --test",
@@ -101,12 +193,56 @@ mod tests {
 
     #[test]
     fn a_chosen_crate_or_target_is_all_that_is_run() {
-        assert_eq!(shown(&["-p", "lease-cli"], &[]), ["cargo test --locked -p lease-cli"]);
-        assert_eq!(shown(&["-please-cli"], &[]), ["cargo test --locked -please-cli"]);
-        assert_eq!(shown(&["--package=lease-cli"], &[]), ["cargo test --locked --package=lease-cli"]);
+        for (arguments, command) in [
+            (&["-p", "lease-cli"][..], "cargo test --locked -p lease-cli"),
+            (&["-please-cli"], "cargo test --locked -please-cli"),
+            (&["--package=lease-cli"], "cargo test --locked --package=lease-cli"),
+            (
+                &["-p", "lease-sqlite", "--test", "conformance"],
+                "cargo test --locked -p lease-sqlite --test conformance",
+            ),
+        ] {
+            assert_eq!(shown(None, arguments, &[]), [command]);
+        }
+    }
+
+    #[test]
+    fn a_backend_is_its_crate_without_the_tests_on_the_other_product() {
+        let of = |backend, arguments| shown(Some(backend), arguments, &["--nocapture"]);
         assert_eq!(
-            shown(&["-p", "lease-sqlite", "--test", "conformance"], &[]),
-            ["cargo test --locked -p lease-sqlite --test conformance"]
+            of(Backend::Mysql, &["renewal"]),
+            ["cargo test --locked -p lease-mysql renewal -- --skip mariadb:: --nocapture"]
         );
+        assert_eq!(
+            of(Backend::Mariadb, &[]),
+            ["cargo test --locked -p lease-mysql -- --skip mysql:: --nocapture"]
+        );
+        assert_eq!(of(Backend::Sqlite, &[]), ["cargo test --locked -p lease-sqlite -- --nocapture"]);
+    }
+
+    #[test]
+    fn the_workspace_needs_every_server() {
+        assert_eq!(needed(None, &[]), Product::ALL);
+        assert_eq!(needed(None, &["renewal", "--test", "conformance"]), Product::ALL);
+    }
+
+    #[test]
+    fn a_crate_needs_the_servers_of_its_tests_and_most_need_none() {
+        for arguments in [&["-p", "lease-core"][..], &["-please-sqlite"], &["--package=lease-testkit"]] {
+            assert_eq!(needed(None, arguments), [], "{arguments:?}");
+        }
+        assert_eq!(needed(None, &["-p", "lease-postgres"]), [Product::Postgres]);
+        assert_eq!(needed(None, &["--package=lease-mysql"]), [Product::MariaDb, Product::MySql]);
+        assert_eq!(
+            needed(None, &["-p", "lease-core", "--package", "lease-mysql", "-p=lease-postgres"]),
+            Product::ALL
+        );
+    }
+
+    #[test]
+    fn a_backend_needs_its_own_server_alone() {
+        assert_eq!(needed(Some(Backend::Mariadb), &[]), [Product::MariaDb]);
+        assert_eq!(needed(Some(Backend::Postgres), &["renewal"]), [Product::Postgres]);
+        assert_eq!(needed(Some(Backend::Memory), &[]), []);
     }
 }

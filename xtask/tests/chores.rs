@@ -2,10 +2,13 @@
 #![cfg(unix)]
 
 use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
+use test_servers::{Product, Server, Setup};
 
 /// A workspace in which tidy finds nothing.
 const CLEAN: &[(&str, &str)] = &[
@@ -65,6 +68,10 @@ fn xtask(root: &Path, arguments: &[&str], cargo: &Path) -> Command {
     let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
     xtask.args(arguments).env("CARGO_MANIFEST_DIR", root.join("xtask")).env("CARGO", cargo);
     only_git_of(root, &mut xtask);
+    // Nothing is started, and nothing installed, for a run that tests nothing.
+    for product in Product::ALL {
+        xtask.env(product.variable(), "provided");
+    }
     xtask
 }
 
@@ -171,12 +178,16 @@ impl FakeCargo {
         Self { root: planted(None), fails }
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    fn command(&self, arguments: &[&str]) -> Command {
         // A tracked script: one written just now may still be open in a child of another test's.
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake-cargo.sh");
         let mut xtask = xtask(self.root.path(), arguments, &script);
         xtask.env("FAKE_CARGO_FAILS", self.fails).env("FAKE_CARGO_ASKED", self.root.path().join("asked"));
-        xtask.output().unwrap()
+        xtask
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
     }
 
     fn asked(&self) -> Vec<String> {
@@ -204,15 +215,58 @@ fn the_arguments_of_the_test_programs_alone_reach_them() {
 }
 
 #[test]
+fn a_backend_is_tested_alone_and_chosen_before_the_arguments_of_cargo_test() {
+    let cargo = FakeCargo::that_fails("nothing");
+    let output = cargo.run(&["test", "--backend", "mariadb", "renewal"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(cargo.asked(), ["test --locked -p lease-mysql renewal -- --skip mysql::"]);
+
+    let output = cargo.run(&["test", "renewal", "--backend", "mariadb"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("write --backend before"), "{output:?}");
+    assert_eq!(cargo.asked().len(), 1);
+}
+
+#[test]
+fn the_tests_are_told_of_a_server_that_ends_with_the_run() {
+    // A machine without PostgreSQL fails here, and is not changed below.
+    drop(Server::start(Product::Postgres, Setup::default()));
+    // In a target of its own, lest it finds the server that `db up` keeps in ours.
+    let target = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    fs::write(target.path().join("CACHEDIR.TAG"), "").unwrap();
+    let program = target.path().join("xtask");
+    fs::hard_link(env!("CARGO_BIN_EXE_xtask"), &program).unwrap();
+
+    let cargo = FakeCargo::that_fails("nothing");
+    let as_usual = cargo.command(&["test", "--backend", "postgres"]);
+    let mut command = Command::new(&program);
+    command.args(as_usual.get_args()).env_remove(Product::Postgres.variable());
+    let variables = as_usual.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    command.envs(variables.filter(|(name, _)| *name != Product::Postgres.variable()));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(cargo.asked(), ["test --locked -p lease-postgres"]);
+
+    let url = fs::read_to_string(cargo.root.path().join("asked.url")).unwrap();
+    let port = url.trim_end().strip_prefix("postgres://postgres@127.0.0.1:").unwrap();
+    let port: u16 = port.strip_suffix("/postgres").unwrap().parse().unwrap();
+    let said = text(&output.stderr);
+    assert!(said.contains("servers: PostgreSQL ") && said.contains(url.trim_end()), "{said}");
+    let refused = TcpStream::connect(("127.0.0.1", port)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    assert_eq!(fs::read_dir(target.path().join("test-servers/run")).unwrap().count(), 1, "its lock alone");
+}
+
+#[test]
 fn ci_runs_every_check_and_no_test_when_one_fails() {
-    let cargo = FakeCargo::that_fails("clippy --locked");
+    let cargo = FakeCargo::that_fails("clippy --locked --workspace");
     let output = cargo.run(&["ci"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let asked = cargo.asked();
     let commands: Vec<&str> = asked.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(commands, ["fmt", "clippy", "clippy", "doc", "doc", "tree"]);
-    let summary = "xtask: failed: clippy, clippy with all features; passed: format, docs, docs of private items, \
-                   tidy; the tests were not run\n";
+    assert_eq!(commands, ["fmt", "clippy", "clippy", "clippy", "clippy", "doc", "doc", "tree"]);
+    let summary = "xtask: failed: clippy, clippy with all features; passed: format, lease-sqlite on the \
+                   system's SQLite, lease-sqlite beside sqlx, docs, docs of private items, tidy; the tests were not run\n";
     assert!(text(&output.stderr).ends_with(summary), "{output:?}");
 }
 

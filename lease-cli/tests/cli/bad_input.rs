@@ -66,8 +66,7 @@ fn databases_that_cannot_be_are_refused_without_their_passwords() {
         "sqlite:",
         "sqlite::memory:",
         "sqlite:x.db?mode=ro",
-        "postgres://u:secret@h/db",
-        "mysql://u:secret@h/db?password=secret",
+        "redis://u:secret@h/0?password=secret",
         "file:x.db",
     ] {
         for arguments in [

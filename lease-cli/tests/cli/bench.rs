@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+use test_servers::{Product, shared};
 
 /// By this variable in its environment a process is known as one of a bench.
 const MARK: &str = "LEASE_TEST_BENCH";
@@ -20,12 +21,37 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) struct Bench {
     folder: TempDir,
+    /// The database that `lease` is told in the environment, and the table of the bench's own in it.
+    url: String,
+    table: Option<String>,
     runs: AtomicU32,
 }
 
 impl Bench {
+    /// With a SQLite file that is not there yet.
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), runs: AtomicU32::new(0) }
+        let folder = tempfile::tempdir().unwrap();
+        let url = folder.path().join("leases.db").to_str().unwrap().to_owned();
+        Self::with(folder, url, None)
+    }
+
+    /// With a server that others use too, and a table that is not there yet.
+    pub(crate) fn on_server(product: Product) -> Self {
+        static TABLES: AtomicU32 = AtomicU32::new(0);
+        let table = format!("cli_{}_{}", std::process::id(), TABLES.fetch_add(1, Ordering::Relaxed));
+        Self::with(tempfile::tempdir().unwrap(), shared(product), Some(table))
+    }
+
+    fn with(folder: TempDir, url: String, table: Option<String>) -> Self {
+        Self { folder, url, table, runs: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn table(&self) -> &str {
+        self.table.as_deref().unwrap_or("leases")
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -41,7 +67,7 @@ impl Bench {
         let mut command = Command::new(program);
         command
             .current_dir(self.folder.path())
-            .env("LEASE_DATABASE_URL", self.database())
+            .env("LEASE_DATABASE_URL", &self.url)
             .env("HOME", self.folder.path())
             .env_remove("XDG_STATE_HOME")
             .env_remove("LEASE_LOG")
@@ -53,7 +79,12 @@ impl Bench {
     /// `lease` with these arguments.
     pub(crate) fn lease(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(lease_file());
-        command.args(arguments);
+        let (subcommand, rest) = arguments.split_at(1.min(arguments.len()));
+        command.args(subcommand);
+        if let Some(table) = self.table.as_ref().filter(|_| !arguments.contains(&"--table")) {
+            command.args(["--table", table]);
+        }
+        command.args(rest);
         command
     }
 
@@ -65,7 +96,10 @@ impl Bench {
         // The build folder may be closed to others.
         let program = self.path("lease");
         if !program.exists() {
-            fs::copy(lease_file(), &program).unwrap();
+            // By another process: a file that this one has open for writing cannot be run while some other
+            // test's child, just forked, still has it open too.
+            let copied = Command::new("cp").arg(lease_file()).arg(&program).status().unwrap();
+            assert!(copied.success());
             fs::set_permissions(self.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         }
         let mut command = self.command("setpriv");

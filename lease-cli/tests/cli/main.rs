@@ -6,5 +6,6 @@ mod contention;
 mod exits;
 mod guardian;
 mod running;
+mod servers;
 mod show;
 mod terminal;

@@ -1,0 +1,233 @@
+//! The program on PostgreSQL, MariaDB and MySQL.
+
+use std::net::TcpListener;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use test_servers::{Product, Server, Setup};
+
+use crate::bench::{Bench, Outcome};
+
+/// Every subcommand that asks the database something.
+const ASKING: [&[&str]; 5] =
+    [&["run", "x", "--", "touch", "ran"], &["status", "x"], &["list"], &["migrate"], &["check"]];
+
+fn on_each(test: impl Fn(&Bench, Product)) {
+    for product in Product::ALL {
+        test(&Bench::on_server(product), product);
+    }
+}
+
+/// A server's URL with another user, or another database.
+fn elsewhere(url: &str, user: &str, database: Option<&str>) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap();
+    let (place, found) = rest.split_once('@').unwrap_or(("", rest)).1.split_once('/').unwrap();
+    format!("{scheme}://{user}@{place}/{}", database.unwrap_or(found))
+}
+
+/// Runs each of [`ASKING`] on a database that cannot be used, and answers what was said. The password
+/// `s3cret%40w0rd` is in no line of it, whatever is logged.
+fn refusals(bench: &Bench, url: &str) -> Vec<String> {
+    let start = |arguments: &&[&str], log: &str| {
+        let mut command = bench.lease(arguments);
+        // Once as an argument, otherwise in the environment.
+        if arguments[0] == "list" {
+            command.args(["--db", url]);
+        } else {
+            command.env("LEASE_DATABASE_URL", url);
+        }
+        bench.spawn(command.env("LEASE_LOG", log))
+    };
+    // All at once: each waits a while for a server that may only be restarting.
+    let running: Vec<_> =
+        ASKING.iter().map(|asking| [start(asking, "warn"), start(asking, "trace")]).collect();
+    let lines = running.into_iter().map(|[plain, logged]| {
+        let (line, logged) = (plain.wait().expect_line(69), logged.wait().expect(69));
+        assert!(line.contains('('), "it says what to do: {line}");
+        for text in [&line, &logged.out, &logged.err] {
+            assert!(!text.contains("s3cret") && !text.contains("w0rd"), "{text}");
+        }
+        line
+    });
+    let lines = lines.collect();
+    assert!(!bench.path("ran").exists());
+    lines
+}
+
+#[test]
+fn a_command_runs_under_a_lease_that_every_subcommand_then_knows() {
+    on_each(|bench, product| {
+        assert!(bench.run(&["migrate"]).expect(0).out.contains("up to date"), "{product}");
+        assert!(bench.run(&["check"]).expect(0).out.contains("can carry leases"));
+        assert!(bench.run(&["list"]).expect(0).out.contains("no lease has been taken yet"));
+        for term in ["1\n", "2\n"] {
+            assert_eq!(bench.run(&["run", "x", "--", "printenv", "LEASE_TERM"]).expect(0).out, term);
+        }
+        assert_eq!(bench.run(&["run", "y", "--", "sh", "-c", "exit 7"]).code, Some(7));
+        let status = bench.status("x");
+        assert_eq!((&status["lease"]["term"], &status["lease"]["state"]), (&2.into(), &"released".into()));
+        let place = status["database"].as_str().unwrap();
+        assert!(place.contains(&product.to_string()) && place.contains("127.0.0.1"), "{place}");
+        let list: Value = serde_json::from_str(&bench.run(&["list", "--json"]).expect(0).out).unwrap();
+        let names: Vec<_> = list["leases"].as_array().unwrap().iter().map(|lease| &lease["name"]).collect();
+        assert_eq!(names, ["x", "y"]);
+    });
+}
+
+#[test]
+fn a_held_lease_is_refused_with_its_holder_and_waited_for() {
+    on_each(|bench, product| {
+        let holder = bench.start(&["run", "x", "--ttl", "1h", "--", "sleep", "1000"]);
+        let command = bench.await_command("sleep 1000");
+        let line = bench.run(&["run", "x", "--", "touch", "ran"]).expect_line(75);
+        assert!(line.contains(&format!(":{} since", holder.pid())), "{line}");
+        assert!(line.contains("127.0.0.1:"), "{product}: {line}");
+        let successor = bench.start(&["run", "x", "--wait", "10m", "--", "printenv", "LEASE_TERM"]);
+        command.signal(Signal::TERM);
+        assert_eq!(successor.wait().expect(0).out, "2\n");
+        holder.wait().expect(143);
+        assert!(!bench.path("ran").exists());
+    });
+}
+
+#[test]
+fn what_only_looks_makes_no_table_and_run_makes_a_missing_one() {
+    on_each(|bench, product| {
+        for _ in 0..2 {
+            for arguments in [&["status", "x"][..], &["list"], &["check"]] {
+                let line = bench.run(arguments).expect_line(69);
+                assert!(line.contains("`lease migrate`"), "{product}: {line}");
+            }
+        }
+        assert_eq!(bench.run(&["run", "x", "--", "printenv", "LEASE_TERM"]).expect(0).out, "1\n");
+    });
+}
+
+#[test]
+fn the_schema_is_printed_without_a_server_in_the_dialect_of_its_url() {
+    let bench = Bench::new();
+    let schema = |url: &str, table: &str| bench.run(&["schema", "--db", url, "--table", table]).expect(0).out;
+    let postgres = schema("postgres://me@192.0.2.1/app", "jobs.held");
+    assert!(postgres.contains(r#"CREATE TABLE IF NOT EXISTS "jobs"."held""#), "{postgres}");
+    for url in ["mysql://me@192.0.2.1/app", "mariadb://me@192.0.2.1/app"] {
+        let mysql = schema(url, "held");
+        assert!(mysql.contains("`held`") && mysql.contains("InnoDB"), "{mysql}");
+    }
+}
+
+#[test]
+fn tables_of_two_names_are_two() {
+    on_each(|bench, product| {
+        bench.run(&["run", "x", "--", "true"]).expect(0);
+        let other = format!("{}_other", bench.table());
+        let outcome = bench.run(&["run", "x", "--table", &other, "--", "printenv", "LEASE_TERM"]);
+        assert_eq!(outcome.expect(0).out, "1\n", "{product}");
+        for bad in ["", "a b", "a;b", "1a", "a.b.c"] {
+            bench.run(&["check", "--table", bad]).expect_line(64);
+        }
+    });
+}
+
+#[test]
+fn after_sigkill_of_lease_its_command_is_ended_before_the_lease_is_another_s() {
+    on_each(|bench, product| {
+        let running = bench.start(&["run", "x", "--ttl", "5s", "--", "sleep", "1000"]);
+        let command = bench.await_command("sleep 1000");
+        running.signal(Signal::KILL);
+        assert_eq!(running.wait().code, None);
+        // Ended or waiting to be reaped, it is no longer in the list of living processes.
+        let script =
+            format!("printenv LEASE_TERM; grep -s State /proc/{}/status | grep -v Z; true", command.pid());
+        let Outcome { out, .. } =
+            bench.run(&["run", "x", "--ttl", "5s", "--wait", "10m", "--", "sh", "-c", &script]).expect(0);
+        assert_eq!(out, "2\n", "{product}");
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there_is_said_to_be_out_of_reach() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for scheme in ["postgres", "mysql"] {
+        let bench = Bench::new();
+        for line in refusals(&bench, &format!("{scheme}://me:s3cret%40w0rd@{nobody}/app")) {
+            assert!(line.contains(&nobody.to_string()), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_password_in_the_url_is_used_and_a_wrong_one_said_to_be_refused() {
+    for product in Product::ALL {
+        let (setup, grants): (Setup, &[&str]) = match product {
+            Product::Postgres => {
+                let rules = "host all postgres all trust\nhost all all all scram-sha-256\n";
+                let setup = Setup {
+                    arguments: vec!["-c".to_owned(), "hba_file=rules.conf".to_owned()],
+                    files: vec![("rules.conf".to_owned(), rules.to_owned())],
+                    ..Setup::default()
+                };
+                (
+                    setup,
+                    &["CREATE ROLE me LOGIN PASSWORD 's3cret@w0rd'", "GRANT CREATE ON SCHEMA public TO me"],
+                )
+            }
+            Product::MariaDb | Product::MySql => (
+                Setup::default(),
+                &["CREATE USER me IDENTIFIED BY 's3cret@w0rd'", "GRANT ALL ON test.* TO me"],
+            ),
+        };
+        let server = Server::start(product, setup);
+        for grant in grants {
+            server.ask(grant);
+        }
+        let bench = Bench::new();
+        let url = |user: &str| elsewhere(&server.url(), user, None);
+        let right = ["run", "x", "--db", &url("me:s3cret%40w0rd"), "--", "printenv", "LEASE_TERM"];
+        assert_eq!(bench.run(&right).expect(0).out, "1\n", "{product}");
+        for line in refusals(&bench, &url("me:s3cret%40w0rds")) {
+            assert!(line.contains("login") || line.contains("denied"), "{product}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_database_that_is_missing_is_said_to_be_missing() {
+    on_each(|bench, product| {
+        let (_, rest) = bench.url().split_once("://").unwrap();
+        let user = rest.split_once('@').unwrap().0.split(':').next().unwrap();
+        for line in refusals(bench, &elsewhere(bench.url(), user, Some("lease_no_such_database"))) {
+            assert!(line.contains("lease_no_such_database"), "{product}: {line}");
+        }
+    });
+}
+
+#[test]
+fn urls_that_cannot_be_are_wrong_usage_and_no_password_is_shown() {
+    let bench = Bench::new();
+    for url in [
+        "postgres://me:s3cret@w0rd@h/db",
+        "postgres://me:s3cret w0rd@h:x/db",
+        "postgres://me:s3cret'w0rd@h:x/db",
+        "postgres://me:s3cret#w0rd@h/db",
+        "postgres://h/db?password=s3cret%40w0rd&nothing=1",
+        "postgresql:me:s3cret@h/db",
+        "mysql://me:s3cret%40w0rd@h",
+        "mysql://me:s3cret?w0rd@h/db",
+        "mysql://me:s3cret%40w0rd@h:99999/db",
+        "mariadb://me:s3cret%40w0rd@h/db?password=s3cret",
+        "redis://me:s3cret w0rd@h/0?password=s3cret",
+    ] {
+        for arguments in [&["check", "--db", url][..], &["run", "x", "--db", url, "--", "touch", "ran"]] {
+            let line = bench.run(arguments).expect_line(64);
+            assert!(!line.contains("s3cret") && !line.contains("w0rd"), "{line}");
+        }
+        // Given where nothing is expected.
+        for arguments in
+            [&["list", url][..], &["check", "--table", url], &["run", "x", "--ttl", url, "--", "true"]]
+        {
+            let line = bench.run(arguments).expect_line(64);
+            assert!(!line.contains("s3cret") && !line.contains("w0rd"), "{line}");
+        }
+    }
+    assert!(!bench.path("ran").exists());
+}

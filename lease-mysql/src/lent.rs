@@ -1,0 +1,135 @@
+//! A connection that is out of its pool, and what goes over it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+
+use deadpool::managed::Object;
+use lease_core::ErrorKind;
+use lease_core::store::{Identifier, StoreError};
+use mysql_async::prelude::{Protocol, Queryable};
+use mysql_async::{BinaryProtocol, Conn, DriverError, Error, Params, QueryResult, TextProtocol, Value};
+
+use crate::error::{self, Failure};
+use crate::opener::Opener;
+use crate::row::{Answer, Flight};
+use crate::sql;
+
+/// What is done on one connection, about one table.
+pub(crate) type Work = for<'a> fn(
+    &'a mut Lent,
+    &'a Identifier,
+) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
+
+/// A connection that is out for a flight or more. Dropped before it is given back, it is closed.
+pub(crate) struct Lent(Option<Out>);
+
+enum Out {
+    Own(Object<Opener>),
+    /// And whether it is as its owner had it.
+    Borrowed(Conn, bool),
+}
+
+impl Lent {
+    pub(crate) fn own(object: Object<Opener>) -> Self {
+        Self(Some(Out::Own(object)))
+    }
+
+    pub(crate) fn borrowed(conn: Conn) -> Self {
+        Self(Some(Out::Borrowed(conn, true)))
+    }
+
+    /// Sends one flight; the answers, one for each statement.
+    pub(crate) async fn ask(&mut self, flight: &Flight) -> Result<Vec<Answer>, StoreError> {
+        let answers = match &mut self.0 {
+            Some(Out::Own(conn)) => send(conn, flight).await,
+            Some(Out::Borrowed(conn, as_it_was)) => {
+                *as_it_was = false;
+                let answers = send_borrowed(conn, flight).await;
+                *as_it_was = match &answers {
+                    Ok(_) => true,
+                    Err(Error::Server(error)) if error.code != error::IN_TRANSACTION => {
+                        send_many(conn, &sql::UNDO.map(str::to_owned)).await.is_ok()
+                    }
+                    Err(_) => false,
+                };
+                answers
+            }
+            None => Err(DriverError::ConnectionClosed.into()),
+        };
+        answers.map_err(|error| Failure::from(error).into())
+    }
+
+    /// For a flight that ended well.
+    pub(crate) fn give_back(mut self) {
+        self.0 = None;
+    }
+
+    /// For one that the server refused.
+    pub(crate) fn give_back_after(mut self, error: &StoreError) {
+        let is_sound = error::number(error).is_some()
+            && !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::ReadOnly | ErrorKind::Timeout);
+        if is_sound && !matches!(self.0, Some(Out::Borrowed(_, false))) {
+            self.0 = None;
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        match self.0.take() {
+            // Out of its pool the connection is closed by the driver, when the server has answered.
+            Some(Out::Own(object)) => drop(Object::take(object)),
+            // Without a runtime nothing can be sent on it any more.
+            Some(Out::Borrowed(conn, _)) => {
+                if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                    runtime.spawn(conn.disconnect());
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+async fn send(conn: &mut Conn, flight: &Flight) -> Result<Vec<Answer>, Error> {
+    let (sql, values) = match flight {
+        Flight::Many(statements) => return send_many(conn, statements).await,
+        Flight::One { sql, values } => (sql, values),
+    };
+    let values = values.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.clone()));
+    let values: HashMap<Vec<u8>, Value> = values.collect();
+    let params = if values.is_empty() { Params::Empty } else { Params::Named(values) };
+    let result: QueryResult<'_, '_, BinaryProtocol> = conn.exec_iter(sql.as_str(), params).await?;
+    collect(result, 1).await
+}
+
+/// On a connection of the user's: nothing is prepared there, and nothing of ours stays.
+async fn send_borrowed(conn: &mut Conn, flight: &Flight) -> Result<Vec<Answer>, Error> {
+    let (before, ours, after) = (sql::BORROW, flight.written_out(), sql::RETURN);
+    let all: Vec<String> =
+        before.map(str::to_owned).into_iter().chain(ours).chain(after.map(str::to_owned)).collect();
+    let mut answers = send_many(conn, &all).await?;
+    answers.truncate(all.len() - after.len());
+    Ok(answers.split_off(before.len()))
+}
+
+/// Sends statements without parameters, in one trip.
+pub(crate) async fn send_many(conn: &mut Conn, statements: &[String]) -> Result<Vec<Answer>, Error> {
+    let result: QueryResult<'_, '_, TextProtocol> = conn.query_iter(statements.join(";\n")).await?;
+    collect(result, statements.len()).await
+}
+
+/// Reads the answers to so many statements. What an answer says beside its rows has come when the
+/// one before it has been read.
+async fn collect<P: Protocol>(
+    mut result: QueryResult<'_, '_, P>,
+    statements: usize,
+) -> Result<Vec<Answer>, Error> {
+    let mut answers = Vec::with_capacity(statements);
+    for _ in 0..statements {
+        let (id, rows_affected) = (result.last_insert_id().unwrap_or(0), result.affected_rows());
+        answers.push(Answer { rows: result.collect().await?, id, rows_affected });
+    }
+    result.drop_result().await?;
+    Ok(answers)
+}

@@ -1,0 +1,338 @@
+//! Every statement of this dialect, in the order of the methods of `LeaseStore`. They are the same
+//! text for MySQL and MariaDB.
+//!
+//! # Why each is atomic
+//!
+//! A statement runs in a transaction of its own, read committed, and its commit is on disk before its
+//! answer. An InnoDB write locks its row before it compares, by the newest committed values, and
+//! keeps the lock to the commit: what a `WHERE` has seen still stands when the row is written. Of two
+//! at once the second sees what the first wrote. A read is one statement and sees one snapshot.
+//!
+//! # Why the clock is right
+//!
+//! [`NOW`] is the time at which the statement began: it stands still within the statement, also while
+//! that waits for a lock. It is never later than the truth, so a lease granted or renewed ends
+//! no later than promised, and the holder counts from before the statement was sent, which is earlier still.
+//!
+//! # How a write says that a row matched
+//!
+//! Not by the count of rows, which leaves out a row that was given the values it had, unless the
+//! connection was opened with the found-rows flag. `LAST_INSERT_ID(expression)` evaluates for each row
+//! written and comes back in the answer to that same statement; 0 when no row was. So one trip
+//! brings the term, too.
+//!
+//! # Why a locked row is passed over
+//!
+//! An UPDATE waits for a locked row, and so would `WHERE name IN (SELECT ...)`. [`take`] and [`renew_many`]
+//! lock in a derived table with SKIP LOCKED (whose LIMIT keeps it from being merged into the UPDATE), and write by join
+//! only rows that this has locked. The row is looked up by the primary key (`FORCE INDEX`, `STRAIGHT_JOIN`): a scan
+//! would lock rows of others for a moment, who would pass over them.
+
+use lease_core::LeaseName;
+use lease_core::store::{Holding, Identifier};
+
+/// The database's clock: milliseconds since 1970 UTC at the start of the statement. `UNIX_TIMESTAMP()` without an argument
+/// is in no time zone, and no zone's offset has a fraction of a second. `UNIX_TIMESTAMP(NOW(3))`, which
+/// looks simpler, is an hour off in the hour that comes twice when daylight saving ends.
+const NOW: &str = "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(3)) DIV 1000)";
+
+/// The first flight on each of the store's own connections, one trip. Who is there, then what the
+/// statements rely on, since any of it may be otherwise by default:
+///
+/// - `autocommit`: with 0 a claim would be answered and then lost with the connection.
+/// - read committed, read-write: elsewhere a read locks rows, or a claim fails for what others did.
+/// - strict `sql_mode`: what does not fit is an error, never cut.
+/// - `time_zone`: no statement reads it; so that whoever looks into the server sees UTC.
+/// - `innodb_lock_wait_timeout`, `lock_wait_timeout` (DDL): whole seconds, so one is the least. Longer waits are
+///   made of several, see [`LOCK_WAIT`](crate::connection::LOCK_WAIT).
+/// - no limits of rows, of scans or of time: no statement cut short, no claim cancelled during its commit.
+pub(crate) const SESSION: [&str; 4] = [
+    "SELECT VERSION(), @@version_comment",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
+    "SET NAMES utf8mb4",
+    "SET SESSION autocommit = 1, time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+     innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, completion_type = 'NO_CHAIN', sql_safe_updates = 0, \
+     sql_select_limit = 18446744073709551615, sql_big_selects = 1 \
+     /*M!100600 , max_statement_time = 0 */ /*!80000 , max_execution_time = 0 */",
+];
+
+/// Who is there, asked alone of a server that does not take [`SESSION`].
+pub(crate) const SERVER: &str = SESSION[0];
+
+/// On a connection out of the user's pool, in the same flight before the statement. What is set for the session is kept aside;
+/// the isolation level is that of the next transaction only, and to set it is refused (1568) inside a
+/// transaction that somebody left open.
+pub(crate) const BORROW: [&str; 4] = [
+    "SET @lease_sql_mode = @@SESSION.sql_mode, @lease_lock_wait = @@SESSION.innodb_lock_wait_timeout, \
+     @lease_ddl_wait = @@SESSION.lock_wait_timeout",
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1",
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
+    "START TRANSACTION",
+];
+
+/// And behind it.
+pub(crate) const RETURN: [&str; 3] = [
+    "COMMIT AND NO CHAIN NO RELEASE",
+    "SET SESSION sql_mode = @lease_sql_mode, innodb_lock_wait_timeout = @lease_lock_wait, \
+     lock_wait_timeout = @lease_ddl_wait",
+    "SET @lease_sql_mode = NULL, @lease_lock_wait = NULL, @lease_ddl_wait = NULL, @lease_now = NULL",
+];
+
+/// Instead of [`RETURN`], for a flight that the server broke off.
+pub(crate) const UNDO: [&str; 3] = ["ROLLBACK AND NO CHAIN NO RELEASE", RETURN[1], RETURN[2]];
+
+/// A claim on a row that exists: locks the row if `condition` holds and nobody else has it locked, then writes what a granted
+/// claim writes, and `more`. The answer's id is the new term; 0 when there was no such row.
+///
+/// A term of 9223372036854775807 has no successor: the sum is out of range (1690) and nothing is changed.
+fn take(table: &Identifier, condition: &str, more: &str) -> String {
+    format!(
+        "UPDATE (SELECT name FROM `{table}` FORCE INDEX (PRIMARY) WHERE name = :name AND {condition}
+                 LIMIT 1 FOR UPDATE SKIP LOCKED) AS found
+         STRAIGHT_JOIN `{table}` AS lease ON lease.name = found.name
+         SET lease.holder = :holder, lease.instance = :instance, lease.process = :process,
+             lease.address = :address, lease.version = :version, lease.term = LAST_INSERT_ID(lease.term + 1),
+             lease.claimed_at_ms = {NOW}, lease.renewed_at_ms = {NOW}, lease.expires_at_ms = {NOW} + :ttl,
+             lease.ttl_ms = :ttl{more}"
+    )
+}
+
+/// A claim on a name without a row. The count of rows is 1 when granted, 0 when there is a row. One that comes in between is a
+/// duplicate key (1062), which is an answer as well: the name is taken. (`INSERT IGNORE` would hide every other error, too, and
+/// `ON DUPLICATE KEY UPDATE` waits for a row that is locked.) It waits while another's insert of this name is not committed.
+fn take_new(table: &Identifier, columns: &str, values: &str) -> String {
+    format!(
+        "INSERT INTO `{table}` (name, holder, instance, process, address, version,
+                                term, claimed_at_ms, renewed_at_ms, expires_at_ms, ttl_ms{columns})
+         SELECT :name, :holder, :instance, :process, :address, :version, 1, {NOW}, {NOW}, {NOW} + :ttl, :ttl{values}
+         FROM (SELECT 1) AS one WHERE NOT EXISTS (SELECT 1 FROM `{table}` WHERE name = :name)"
+    )
+}
+
+/// `migrate`: the table in full. Safe beside other processes, also those that know nothing of [`MIGRATION_LOCK`].
+pub(crate) fn create_table(table: &Identifier) -> String {
+    include_str!("schema.sql").trim_end().replacen("leases", &format!("`{table}`"), 1)
+}
+
+/// `migrate`: one column that a later version brought, in the words of `schema.sql`. Every DDL
+/// statement commits at once, so each is a step of its own that may find itself done (1060).
+pub(crate) fn add_column(table: &Identifier, definition: &str) -> String {
+    format!("ALTER TABLE `{table}` ADD COLUMN {definition}")
+}
+
+/// `migrate`: waits a second for the advisory lock, which is the server's, so its name has the database in it. 1 when had.
+pub(crate) const MIGRATION_LOCK: &str =
+    "SELECT GET_LOCK(LEFT(SHA2(CONCAT('lease ', DATABASE(), '.', :table), 256), 40), 1)";
+
+/// `migrate`: gives it back.
+pub(crate) const MIGRATION_UNLOCK: &str =
+    "SELECT RELEASE_LOCK(LEFT(SHA2(CONCAT('lease ', DATABASE(), '.', :table), 256), 40))";
+
+/// `migrate` and `check`: what the name stands for. No row for a table that this user may not see.
+pub(crate) const TABLE_KIND: &str = "SELECT TABLE_TYPE, COALESCE(ENGINE, '') FROM information_schema.TABLES
+     WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :table";
+
+/// `migrate` and `check`: the columns there are.
+pub(crate) const TABLE_COLUMNS: &str =
+    "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_KEY, COALESCE(COLLATION_NAME, '')
+     FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :table ORDER BY ORDINAL_POSITION";
+
+/// `migrate` and `check`: a statement on the table that reads nothing, for the server's own word on whether it is there and may be read.
+pub(crate) fn touch(table: &Identifier) -> String {
+    format!("SELECT 1 FROM `{table}` LIMIT 0")
+}
+
+/// `check`: whether commits last, and whether the server takes writes; some users write through
+/// `read_only`, and would then write to a replica.
+pub(crate) const SERVER_STATE: &str =
+    "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, @@binlog_format,
+            CAST(@@read_only AS CHAR) NOT IN ('0', 'OFF') OR @@innodb_read_only /*!80000 OR @@super_read_only */";
+
+/// `claim`, first: for a name that has a row. Of two at once the second finds it locked, or unexpired.
+pub(crate) fn claim(table: &Identifier) -> String {
+    take(table, &format!("expires_at_ms <= {NOW}"), "")
+}
+
+/// `claim`, second: for a name that has none.
+pub(crate) fn claim_new(table: &Identifier) -> String {
+    take_new(table, "", "")
+}
+
+/// `renew`. The id is 1, and 2 for a term that was asked to step down.
+pub(crate) fn renew(table: &Identifier) -> String {
+    format!(
+        "UPDATE `{table}` SET expires_at_ms = {NOW} + :ttl,
+             renewed_at_ms = {NOW} + 0 * LAST_INSERT_ID(1 + (resign_term = term))
+         WHERE name = :name AND holder = :holder AND expires_at_ms > {NOW}"
+    )
+}
+
+/// How many leases one UPDATE of [`renew_many`] names. From a thousand on MariaDB turns a list into a table and joins it.
+const LEASES_PER_UPDATE: usize = 500;
+
+/// `renew_many`, one flight of statements, each a transaction of its own. The last is the answer: the leases that are held by those who asked,
+/// *and* expire when this flight would have them expire. That is what a holder needs to know, whoever has written it.
+/// The values are written as digits; a list has no place for parameters.
+pub(crate) fn renew_many(table: &Identifier, leases: &[Holding], ttl_ms: i64) -> Vec<String> {
+    let pairs = |leases: &[Holding]| {
+        let pair =
+            |lease: &Holding| format!("({}, {})", hex(lease.name.as_str()), hex(lease.holder.hex().as_str()));
+        leases.iter().map(pair).collect::<Vec<_>>().join(", ")
+    };
+    let update = |leases: &[Holding]| {
+        format!(
+            "UPDATE (SELECT name FROM `{table}` FORCE INDEX (PRIMARY)
+                     WHERE (name, holder) IN ({}) AND expires_at_ms > @lease_now
+                     ORDER BY name LIMIT {LEASES_PER_UPDATE} FOR UPDATE SKIP LOCKED) AS found
+             STRAIGHT_JOIN `{table}` AS lease ON lease.name = found.name
+             SET lease.expires_at_ms = @lease_now + {ttl_ms}, lease.renewed_at_ms = @lease_now",
+            pairs(leases)
+        )
+    };
+    let answer = format!(
+        "SELECT name, holder, resign_term = term FROM `{table}` FORCE INDEX (PRIMARY)
+         WHERE (name, holder) IN ({}) AND expires_at_ms = @lease_now + {ttl_ms} AND renewed_at_ms = @lease_now",
+        pairs(leases)
+    );
+    let mut flight = vec![format!("SET @lease_now = {NOW}")];
+    flight.extend(leases.chunks(LEASES_PER_UPDATE).map(update));
+    flight.push(answer);
+    flight
+}
+
+/// `verify`.
+pub(crate) fn verify(table: &Identifier) -> String {
+    format!("SELECT term FROM `{table}` WHERE name = :name AND holder = :holder AND expires_at_ms > {NOW}")
+}
+
+/// `release`: writes 0 over 0 when repeated, and says so again.
+pub(crate) fn release(table: &Identifier) -> String {
+    format!(
+        "UPDATE `{table}` SET expires_at_ms = 0 * LAST_INSERT_ID(term) WHERE name = :name AND holder = :holder"
+    )
+}
+
+/// `claim_observed`: holder and expiry both, since a renewal moves only the expiry and a claim within
+/// the same millisecond only the holder.
+pub(crate) fn claim_observed(table: &Identifier) -> String {
+    take(table, "holder = :seen_holder AND expires_at_ms = :seen_expiry", "")
+}
+
+/// The columns of a `LeaseRow`, in the order in which `row::clock_and_lease` reads them.
+const COLUMNS: &str = "name, holder, instance, process, address, version, term, claimed_at_ms, renewed_at_ms,
+                       expires_at_ms, ttl_ms, resign_term, slot_ms, unfinished_slot_ms, rerun_slot_ms";
+
+/// `inspect`: the outer join brings the clock when there is no row.
+pub(crate) fn inspect(table: &Identifier) -> String {
+    format!("SELECT {NOW}, {COLUMNS} FROM (SELECT 1) AS one LEFT JOIN `{table}` ON name = :name")
+}
+
+/// `list`: as [`inspect`]. The key is of bytes, and so is its order. The comparison with the prefix finds where to begin; it
+/// is `LEFT` that decides, since LIKE would read signs in the prefix.
+pub(crate) fn list(table: &Identifier) -> String {
+    format!(
+        "SELECT {NOW}, page.* FROM (SELECT 1) AS one LEFT JOIN (
+             SELECT {COLUMNS} FROM `{table}`
+             WHERE name > :after AND name >= :prefix AND LEFT(name, :prefix_bytes) = :prefix
+             ORDER BY name LIMIT :limit
+         ) AS page ON TRUE ORDER BY page.name"
+    )
+}
+
+/// `clear`.
+pub(crate) fn clear(table: &Identifier) -> String {
+    format!(
+        "UPDATE `{table}` SET expires_at_ms = 0 * LAST_INSERT_ID(term)
+         WHERE name = :name AND holder = :seen_holder AND expires_at_ms = :seen_expiry"
+    )
+}
+
+/// `resign`: for a released or expired term too; it changes nothing then that anybody reads.
+pub(crate) fn resign(table: &Identifier) -> String {
+    format!("UPDATE `{table}` SET resign_term = LAST_INSERT_ID(term) WHERE name = :name AND term = :term")
+}
+
+/// `claim_slot`, first: what its refusals and the instant given up are judged by.
+pub(crate) fn slot_state(table: &Identifier) -> String {
+    format!(
+        "SELECT {NOW}, term, expires_at_ms, slot_ms, unfinished_slot_ms, rerun_slot_ms
+         FROM (SELECT 1) AS one LEFT JOIN `{table}` ON name = :name"
+    )
+}
+
+/// `claim_slot`, second: only on the term that [`slot_state`] read and while the name is free. A slot column changes with the
+/// term, or when a round ends; what was judged still stands but for the latter, which is compared as well.
+pub(crate) fn claim_slot(table: &Identifier) -> String {
+    take(
+        table,
+        &format!(
+            "term = :seen_term AND slot_ms = :seen_slot AND unfinished_slot_ms = :seen_unfinished AND expires_at_ms <= {NOW}"
+        ),
+        ", lease.slot_ms = :slot, lease.unfinished_slot_ms = :slot",
+    )
+}
+
+/// `claim_slot`, second, for a name that had no row.
+pub(crate) fn claim_slot_new(table: &Identifier) -> String {
+    take_new(table, ", slot_ms, unfinished_slot_ms", ", :slot, :slot")
+}
+
+/// `finish_slot`, first step. `:passed` is 0 when no instant was passed over.
+pub(crate) fn finish_slot(table: &Identifier) -> String {
+    format!(
+        "UPDATE `{table}` SET expires_at_ms = 0 * LAST_INSERT_ID(term), unfinished_slot_ms = 0,
+             slot_ms = CASE WHEN :passed > slot_ms AND :passed <= {NOW} THEN :passed ELSE slot_ms END
+         WHERE name = :name AND holder = :holder"
+    )
+}
+
+/// `finish_slot`, second step, for a lease that was lost: the claim that replaced it may have been
+/// for a later slot, which does not match, or for this slot's rerun, for which the end counts as well.
+pub(crate) fn record_end(table: &Identifier) -> String {
+    format!(
+        "UPDATE `{table}` SET unfinished_slot_ms = 0 * LAST_INSERT_ID(term)
+         WHERE name = :name AND unfinished_slot_ms = :slot"
+    )
+}
+
+/// `unfinished_slots`. A name given twice comes back once.
+pub(crate) fn unfinished_slots(table: &Identifier, names: &[LeaseName]) -> String {
+    let names: Vec<String> = names.iter().map(|name| hex(name.as_str())).collect();
+    format!(
+        "SELECT name, unfinished_slot_ms, term FROM `{table}`
+         WHERE name IN ({})
+           AND unfinished_slot_ms <> 0 AND unfinished_slot_ms = slot_ms AND rerun_slot_ms < slot_ms
+           AND expires_at_ms <= {NOW}",
+        names.join(", ")
+    )
+}
+
+/// `claim_rerun`.
+pub(crate) fn claim_rerun(table: &Identifier) -> String {
+    take(
+        table,
+        &format!(
+            "term = :term AND unfinished_slot_ms = :slot AND slot_ms = :slot AND rerun_slot_ms < :slot
+                 AND expires_at_ms <= {NOW}"
+        ),
+        ", lease.rerun_slot_ms = :slot",
+    )
+}
+
+/// `last_slot`.
+pub(crate) fn last_slot(table: &Identifier) -> String {
+    format!("SELECT slot_ms FROM `{table}` WHERE name = :name")
+}
+
+/// Bytes as a literal that has no quotes, needs no escape, and means the same in every character set and SQL mode.
+pub(crate) fn hex(text: impl AsRef<[u8]>) -> String {
+    let bytes = text.as_ref();
+    let mut literal = String::with_capacity(2 * bytes.len() + 3);
+    literal.push_str("X'");
+    for byte in bytes {
+        literal
+            .extend([byte >> 4, byte & 15].map(|digit| char::from(b"0123456789ABCDEF"[usize::from(digit)])));
+    }
+    literal.push('\'');
+    literal
+}

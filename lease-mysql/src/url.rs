@@ -1,0 +1,269 @@
+//! URLs: what the driver does not read in them itself.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lease_core::ErrorKind;
+use lease_core::store::StoreError;
+use mysql_async::{ClientIdentity, Opts, OptsBuilder, SslOpts, UrlError};
+
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// How a connection is opened.
+#[derive(Clone)]
+pub(crate) struct Target {
+    /// With TLS, if there is to be any.
+    pub(crate) opts: Opts,
+    /// Without, for a server that offers none; `None`: then there is no connection.
+    pub(crate) plain: Option<Opts>,
+}
+
+impl Target {
+    /// As the driver's configuration says. What it does with a socket or TLS is the user's choice.
+    pub(crate) fn of_config(opts: Opts) -> Result<Self, StoreError> {
+        if opts.db_name().is_none_or(str::is_empty) {
+            return Err(invalid("it names no database; mysql://user@host/database does"));
+        }
+        Ok(Self { opts, plain: None })
+    }
+
+    /// As a URL says.
+    pub(crate) fn of_url(url: &str) -> Result<Self, StoreError> {
+        let (bare, tls) = split(url)?;
+        let opts = Opts::from_url(&bare).map_err(|error| refused(&error))?;
+        let Self { opts, .. } = Self::of_config(opts)?;
+        let builder = OptsBuilder::from_opts(opts.clone())
+            // The driver would ask the server for its socket and move there, past every proxy.
+            .prefer_socket(false)
+            // Nor need it ask for these, in a trip of its own: a flight of ours is far smaller, and the
+            // other is for a pool of its own.
+            .max_allowed_packet(opts.max_allowed_packet().or(Some(16 << 20)))
+            .wait_timeout(opts.wait_timeout().or(Some(28_800)))
+            // A connection whose other end has vanished is noticed some time after it was given up.
+            .tcp_keepalive(opts.tcp_keepalive().or(Some(KEEP_ALIVE)))
+            .client_found_rows(true);
+        let plain = Opts::from(builder.clone().ssl_opts(None));
+        if opts.socket().is_some() {
+            return Ok(Self { opts: plain, plain: None });
+        }
+        let by_driver = opts.ssl_opts().filter(|_| tls == Tls::default()).cloned();
+        let is_optional = by_driver.is_none() && tls.mode() == Mode::Preferred;
+        let Some(ssl) = by_driver.or_else(|| tls.options()) else {
+            return Ok(Self { opts: plain, plain: None });
+        };
+        Ok(Self { opts: builder.ssl_opts(ssl).into(), plain: is_optional.then_some(plain) })
+    }
+
+    /// `host:3306/database`, or the socket's path; without user and password.
+    pub(crate) fn place(&self) -> String {
+        let database = self.opts.db_name().unwrap_or_default();
+        let place = match self.opts.socket() {
+            Some(socket) => format!("{socket} {database}"),
+            None => format!("{}:{}/{database}", self.opts.ip_or_hostname(), self.opts.tcp_port()),
+        };
+        place.replace(char::is_control, "?")
+    }
+}
+
+/// MySQL's `--ssl-mode`, in the order of strictness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Disabled,
+    Preferred,
+    Required,
+    VerifyCa,
+    VerifyIdentity,
+}
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Tls {
+    mode: Option<Mode>,
+    ca: Option<PathBuf>,
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+}
+
+impl Tls {
+    /// MySQL's own default, and, as with its own clients, a certificate to check by is checked by.
+    fn mode(&self) -> Mode {
+        self.mode.unwrap_or(if self.ca.is_some() { Mode::VerifyCa } else { Mode::Preferred })
+    }
+
+    fn options(&self) -> Option<SslOpts> {
+        let mode = self.mode();
+        if mode == Mode::Disabled {
+            return None;
+        }
+        let identity = self.cert.clone().zip(self.key.clone());
+        let identity = identity.map(|(cert, key)| ClientIdentity::new(cert.into(), key.into()));
+        let verifies = matches!(mode, Mode::VerifyCa | Mode::VerifyIdentity);
+        let roots = self.ca.clone().filter(|_| verifies);
+        let options = SslOpts::default()
+            .with_client_identity(identity)
+            .with_disable_built_in_roots(roots.is_some())
+            .with_root_certs(roots.into_iter().map(Into::into).collect())
+            .with_danger_accept_invalid_certs(!verifies)
+            .with_danger_skip_domain_validation(mode != Mode::VerifyIdentity);
+        Some(options)
+    }
+}
+
+/// Takes the parameters of TLS out of a URL.
+fn split(url: &str) -> Result<(String, Tls), StoreError> {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    // A `?`, `#` or `/` in a password cuts the URL in the wrong place, and parts of it would go astray.
+    let astray = |part: &str| part.contains('@');
+    let path =
+        place.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+    if url.contains('#') || astray(query) || astray(path) {
+        return Err(invalid("write ? as %3F, # as %23, / as %2F and @ as %40 in user name and password"));
+    }
+    let place =
+        place.strip_prefix("mariadb://").map_or_else(|| place.to_owned(), |rest| format!("mysql://{rest}"));
+    let mut tls = Tls::default();
+    let mut rest = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match key.to_ascii_lowercase().replace('_', "-").as_str() {
+            "ssl-mode" => tls.mode = Some(mode(value)?),
+            "ssl-ca" => tls.ca = Some(path_of(value)?),
+            "ssl-cert" => tls.cert = Some(path_of(value)?),
+            "ssl-key" => tls.key = Some(path_of(value)?),
+            _ => rest.push(pair),
+        }
+    }
+    if tls.cert.is_some() != tls.key.is_some() {
+        return Err(invalid("ssl-cert and ssl-key belong together"));
+    }
+    let bare = if rest.is_empty() { place } else { format!("{place}?{}", rest.join("&")) };
+    Ok((bare, tls))
+}
+
+fn mode(value: &str) -> Result<Mode, StoreError> {
+    Ok(match value.to_ascii_uppercase().as_str() {
+        "DISABLED" => Mode::Disabled,
+        "PREFERRED" => Mode::Preferred,
+        "REQUIRED" => Mode::Required,
+        "VERIFY_CA" => Mode::VerifyCa,
+        "VERIFY_IDENTITY" => Mode::VerifyIdentity,
+        _ => {
+            return Err(invalid("ssl-mode is DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY"));
+        }
+    })
+}
+
+/// The path in a parameter, which may be percent-encoded.
+fn path_of(value: &str) -> Result<PathBuf, StoreError> {
+    let mut bytes = Vec::new();
+    let mut rest = value.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let decoded = tail.split_at_checked(2).and_then(|(digits, tail)| {
+            let digits = str::from_utf8(digits).ok()?;
+            Some((u8::from_str_radix(digits, 16).ok()?, tail))
+        });
+        let (decoded, tail) = decoded.ok_or_else(|| invalid("a % in a path is written %25"))?;
+        bytes.push(decoded);
+        rest = tail;
+    }
+    match String::from_utf8(bytes) {
+        Ok(path) if !path.is_empty() => Ok(path.into()),
+        _ => Err(invalid("ssl-ca, ssl-cert and ssl-key are paths of files")),
+    }
+}
+
+/// The driver's words about a URL. Only what cannot be a piece of a password is quoted.
+fn refused(error: &UrlError) -> StoreError {
+    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    match error {
+        UrlError::UnknownParameter { param } | UrlError::InvalidParamValue { param, .. } if plain(param) => {
+            invalid(&format!("its parameter {param} is unknown, or has a value that cannot be used"))
+        }
+        UrlError::UnsupportedScheme { .. } => invalid("it must begin with mysql:// or mariadb://"),
+        _ => invalid("it must be like mysql://user:password@host:3306/database"),
+    }
+}
+
+fn invalid(what: &str) -> StoreError {
+    StoreError::new(ErrorKind::Invalid, format!("the URL of the database cannot be used: {what}"))
+        .without_effect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(url: &str) -> Target {
+        Target::of_url(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+    }
+
+    #[test]
+    fn a_url_says_where_and_its_place_holds_no_password() {
+        let target = target("mysql://me:s3cret@db.example/app");
+        assert_eq!(target.place(), "db.example:3306/app");
+        assert_eq!(target.opts.pass(), Some("s3cret"));
+        assert!(!target.opts.prefer_socket());
+        assert_eq!(Target::of_url("mariadb://me@h:1/x").unwrap().place(), "h:1/x");
+    }
+
+    #[test]
+    fn the_modes_are_those_of_the_servers_own_clients() {
+        let with = |parameters: &str| {
+            let target = target(&format!("mysql://me@h/db?{parameters}"));
+            let ssl =
+                target.opts.ssl_opts().map(|ssl| (ssl.accept_invalid_certs(), ssl.skip_domain_validation()));
+            (ssl, target.plain.is_some())
+        };
+        assert_eq!(with(""), (Some((true, true)), true));
+        assert_eq!(with("ssl-mode=PREFERRED"), (Some((true, true)), true));
+        assert_eq!(with("ssl-mode=disabled"), (None, false));
+        assert_eq!(with("ssl_mode=REQUIRED"), (Some((true, true)), false));
+        assert_eq!(with("ssl-mode=VERIFY_CA"), (Some((false, true)), false));
+        assert_eq!(with("ssl-mode=VERIFY_IDENTITY&stmt_cache_size=10"), (Some((false, false)), false));
+        assert_eq!(with("ssl-ca=/x.pem"), (Some((false, true)), false));
+        // The driver's own parameters stand when none of ours does.
+        assert_eq!(with("require_ssl=true&verify_ca=false"), (Some((true, false)), false));
+        assert_eq!(with("socket=/x.sock"), (None, false));
+    }
+
+    #[test]
+    fn certificates_are_read_from_where_the_url_says() {
+        let target = target("mysql://me@h/db?ssl-ca=/c%41/ca.pem&ssl-cert=/c.pem&ssl-key=/k.pem");
+        let ssl = target.opts.ssl_opts().unwrap();
+        assert_eq!(ssl.root_certs(), [PathBuf::from("/cA/ca.pem").into()]);
+        assert!(ssl.disable_built_in_roots() && ssl.client_identity().is_some());
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_is_refused_without_a_word_of_the_password() {
+        for url in [
+            "",
+            "x",
+            "postgres://me:hunter2@h/db",
+            "mysql://me:hunter2@h",
+            "mysql://me:hunter2@h/",
+            "mysql://me:hunter2@h:99999/db",
+            "mysql://me:hun?ter2@h/db",
+            "mysql://me:1#ter2@h/db",
+            "mysql://me:1/ter2@h/db",
+            "mysql://me:hunter2@h/db?ssl-mode=hunter2",
+            "mysql://me:hunter2@h/db?ssl-cert=/x",
+            "mysql://me:hunter2@h/db?ssl-ca=",
+            "mysql://me:hunter2@h/db?ssl-ca=%zz",
+            "mysql://me:hunter2@h/db?ssl-ca=%F",
+            "mysql://me:hunter2@h/db?nothing=1",
+            "mysql://me:hunter2@h/db?ter2",
+            "mysql://me:hunter2@h/db?pool_min=x",
+            "mysql://",
+        ] {
+            let Err(error) = Target::of_url(url) else { panic!("{url} was taken") };
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
+            let text = error.to_string();
+            assert!(!text.contains("ter2") && !text.contains('\n'), "{url}: {text}");
+        }
+    }
+}
