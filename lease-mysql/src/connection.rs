@@ -100,7 +100,11 @@ impl Connections {
         let this = Arc::clone(self);
         self.run(Box::pin(async move {
             let before = Mutex::new(None);
-            limit.insist(repeat, || this.once(lane, &limit, &flight, &before)).await
+            let answer = limit.insist(repeat, || this.once(lane, &limit, &flight, &before)).await;
+            if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout) {
+                this.forget_idle();
+            }
+            answer
         }))
         .await
     }
@@ -192,6 +196,9 @@ impl Connections {
             Err(error) => Err(error),
         };
         if let Err(error) = &answer {
+            if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::ReadOnly) {
+                self.forget_idle();
+            }
             let waited = error::number(error) == Some(error::LOCK_WAIT_TIMEOUT);
             *before() = Some(Failed { kind: error.kind(), message: error.to_string(), waited });
         }
@@ -204,6 +211,16 @@ impl Connections {
         work(&mut lent, table).await?;
         lent.give_back();
         Ok(())
+    }
+
+    /// Closes the store's idle connections: one that hung or broke, or whose server was demoted, is seldom the only one, and
+    /// each that is left would cost the next call another try.
+    fn forget_idle(&self) {
+        if let Source::Own { lanes, .. } = &self.source {
+            for lane in lanes {
+                lane.retain(|_, _| false);
+            }
+        }
     }
 
     /// A connection that is ready; `None` when there was none within the time there is.

@@ -17,6 +17,7 @@ use crate::support::{
 on_both! {
     a_killed_idle_connection_costs_no_renewal
     a_claim_after_a_pause_finds_a_killed_connection_out_beforehand
+    of_many_killed_connections_at_most_one_costs_a_claim
     a_claim_whose_answer_is_lost_is_not_sent_again
     a_renewal_whose_answer_is_lost_is_sent_again
     a_server_that_does_not_answer_is_given_up_in_time
@@ -75,6 +76,23 @@ async fn a_claim_after_a_pause_finds_a_killed_connection_out_beforehand(product:
     granted(store.claim(&new_claim("b"), LONG).await);
 }
 
+async fn of_many_killed_connections_at_most_one_costs_a_claim(product: Product) {
+    let sandbox = Sandbox::new(product).await;
+    let store = sandbox.store();
+    let tasks: Vec<_> = (0..16)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move { granted(store.claim(&new_claim(&n.to_string()), LONG).await) })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    kill_all(&sandbox).await;
+    let _ = store.claim(&new_claim("a"), LONG).await;
+    granted(store.claim(&new_claim("b"), LONG).await);
+}
+
 async fn a_claim_whose_answer_is_lost_is_not_sent_again(product: Product) {
     let sandbox = Sandbox::new(product).await;
     let (proxy, store) = through(&sandbox);
@@ -114,10 +132,11 @@ async fn a_server_that_does_not_answer_is_given_up_in_time(product: Product) {
     let held = take(&store, "a").await;
     store.renew(&held.name, &held.holder, TTL, LONG).await.unwrap();
     proxy.hold(Direction::ToClient);
-    let error = is_err(store.renew(&held.name, &held.holder, TTL, SHORT).await, ErrorKind::Timeout);
-    assert_eq!(error.effect(), Effect::Unknown);
-    let error = is_err(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Timeout);
-    assert_eq!(error.effect(), Effect::Unknown);
+    let claim = new_claim("b");
+    let (renewed, claimed) =
+        tokio::join!(store.renew(&held.name, &held.holder, TTL, SHORT), store.claim(&claim, SHORT),);
+    assert_eq!(is_err(renewed, ErrorKind::Timeout).effect(), Effect::Unknown);
+    assert_eq!(is_err(claimed, ErrorKind::Timeout).effect(), Effect::Unknown);
     // Nor does it take new ones.
     is_harmless(store.verify(&held.name, &held.holder, SHORT).await, ErrorKind::Unavailable);
     proxy.release(Direction::ToClient);
