@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::unistd::Pid;
 
+use crate::folder::write_for_all;
 use crate::{Error, binaries};
 
 /// The wall clock of one server. Its monotonic clock stays what it is, as on a real machine whose
@@ -60,7 +61,7 @@ impl SteppedClock {
         let doing = || format!("move the clock in {}", self.file.display());
         // Renamed into place: the server reads the whole old offset or the whole new one.
         let new = self.file.with_extension("new");
-        fs::write(&new, offset(ahead_ms)).map_err(Error::while_doing(doing()))?;
+        write_for_all(&new, &offset(ahead_ms)).map_err(Error::while_doing(doing()))?;
         fs::rename(&new, &self.file).map_err(Error::while_doing(doing()))?;
         self.ahead_ms = ahead_ms;
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::{self, File, Permissions};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,6 +35,12 @@ pub(crate) fn open_to_all(path: &Path) -> Result<(), Error> {
     let doing = || format!("create {}", path.display());
     fs::create_dir_all(path).map_err(Error::while_doing(doing()))?;
     fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(Error::while_doing(doing()))
+}
+
+/// Writes a file that servers under another user can read, whatever our umask is.
+pub(crate) fn write_for_all(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, text)?;
+    fs::set_permissions(path, Permissions::from_mode(0o644))
 }
 
 /// A folder that is removed on drop, and after a death of this process by the next that makes one.

@@ -184,7 +184,10 @@ impl Instance {
             }
             Product::MariaDb | Product::MySql => {
                 server.arg("--no-defaults").args(self.binaries.places()).args(as_root());
-                server.arg(temporary(&self.home)?).arg(option("--datadir=", &data));
+                let temporary = temporary(&self.home)?;
+                server.arg(option("--tmpdir=", &temporary)).arg(option("--datadir=", &data));
+                // No statement reads or writes a file of the machine.
+                server.arg(option("--secure-file-priv=", &temporary));
                 server.arg(format!("--port={}", self.port)).args(MYSQL);
                 server.args((product == Product::MySql).then_some("--mysqlx=OFF"));
             }
@@ -212,7 +215,6 @@ const MYSQL: &[&str] = &[
     // Below the data directory, where the server runs.
     "--socket=socket",
     "--pid-file=pid",
-    "--secure-file-priv=",
     "--max-connections=500",
 ];
 

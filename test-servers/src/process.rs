@@ -1,5 +1,6 @@
 //! Programs that die with us, and the processes of a folder.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -67,6 +68,10 @@ pub(crate) fn command(program: &OsStr, folder: &Path, user: Option<&User>, life:
     }
     command.arg("--").arg(program).current_dir(folder).stdin(Stdio::null());
     command.env("TZ", "Europe/Berlin").env("LC_ALL", "C");
+    // Libpq, and PostgreSQL's own programs, take servers, options and directories from there.
+    for (name, _) in env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PG")) {
+        command.env_remove(name);
+    }
     command
 }
 
