@@ -22,8 +22,8 @@ impl SteppedClock {
     pub(crate) fn new(folder: &Path) -> Result<Self, Error> {
         let library = library().ok_or_else(|| {
             Error::new(
-                "libfaketime is not installed; run `cargo xtask db up`, which installs it where it may, or on \
-                 Debian and Ubuntu `apt-get install libfaketime`",
+                "libfaketime is not installed; run `cargo xtask test`, which installs it where it may; or on \
+                 Debian and Ubuntu `sudo apt-get install libfaketime`",
             )
         })?;
         let mut clock = Self { library, file: folder.join("clock"), ahead_ms: 0 };
@@ -89,8 +89,9 @@ pub(crate) fn forget_shared_memory(server: Pid) {
 
 /// The variant for programs with threads.
 pub(crate) fn library() -> Option<PathBuf> {
-    let places =
-        binaries::below("/usr/lib", "faketime").into_iter().chain([PathBuf::from("/usr/lib/faketime")]);
+    let places = binaries::below("/usr/lib", "faketime")
+        .into_iter()
+        .chain(["/usr/lib/faketime", "/usr/lib64/faketime"].map(PathBuf::from));
     places.map(|folder| folder.join("libfaketimeMT.so.1")).find(|path| path.is_file())
 }
 

@@ -1,7 +1,7 @@
 //! New data directories: each version's is made once and then copied, which takes a tenth of the time.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -28,10 +28,7 @@ fn template(binaries: &Binaries) -> Result<PathBuf, Error> {
     let (product, version) = (binaries.product, &binaries.version);
     let template = folder::base()?.join(format!("new-{}-{version}-{:x}", product.name(), recipe()));
     // One makes it, in this process or another, and all others wait for it.
-    let making = || format!("create {}", template.display());
-    let lock = folder::base()?.join(format!("new-{}.lock", product.name()));
-    let lock = File::create(lock).map_err(Error::while_doing(making()))?;
-    lock.lock().map_err(Error::while_doing(making()))?;
+    let _lock = folder::lock(&folder::base()?.join(format!("new-{}.lock", product.name())))?;
     if template.exists() {
         return Ok(template);
     }
@@ -42,7 +39,8 @@ fn template(binaries: &Binaries) -> Result<PathBuf, Error> {
         Product::MariaDb => initialise_mariadb(binaries, folder.path())?,
         Product::MySql => initialise_mysql(binaries, folder.path(), &data)?,
     }
-    fs::rename(&data, &template).map_err(Error::while_doing(making()))?;
+    fs::rename(&data, &template)
+        .map_err(Error::while_doing(format_args!("create {}", template.display())))?;
     Ok(template)
 }
 

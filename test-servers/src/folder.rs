@@ -3,7 +3,7 @@
 use std::env;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -32,9 +32,30 @@ fn target() -> PathBuf {
 
 /// A folder that servers under another user can enter, whatever our umask is.
 pub(crate) fn open_to_all(path: &Path) -> Result<(), Error> {
-    let doing = || format!("create {}", path.display());
-    fs::create_dir_all(path).map_err(Error::while_doing(doing()))?;
-    fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(Error::while_doing(doing()))
+    fs::create_dir_all(path).map_err(refused("create", path))?;
+    let is_open = fs::metadata(path).is_ok_and(|found| found.mode() & 0o755 == 0o755);
+    if is_open {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(refused("open", path))
+}
+
+/// Holds the file as long as the answer lives; waits until nobody else does.
+pub(crate) fn lock(path: &Path) -> Result<File, Error> {
+    let file = File::create(path).map_err(refused("create", path))?;
+    file.lock().map_err(refused("lock", path))?;
+    Ok(file)
+}
+
+/// What another user has made, root in a run with sudo say, stands in our way.
+fn refused(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |error| {
+        let way_out = match error.kind() {
+            io::ErrorKind::PermissionDenied => "; remove what another user has made there",
+            _ => "",
+        };
+        Error::new(format!("cannot {doing} {}: {error}{way_out}", path.display()))
+    }
 }
 
 /// Writes a file that servers under another user can read, whatever our umask is.
@@ -59,17 +80,14 @@ impl Folder {
 
     fn within(run: &Path, name: &str) -> Result<Self, Error> {
         open_to_all(run)?;
-        let doing = || format!("make a folder in {}", run.display());
         // Held while folders are made and cleared, so that none is cleared between the two steps of its making.
-        let all = File::create(run.join("lock")).map_err(Error::while_doing(doing()))?;
-        all.lock().map_err(Error::while_doing(doing()))?;
+        let _all = lock(&run.join("lock"))?;
         remove_leftovers(run)?;
 
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
         let path = run.join(format!("{name}-{now:x}"));
         let lock = path.with_extension("lock");
-        let locked = File::create_new(&lock).map_err(Error::while_doing(doing()))?;
-        locked.lock().map_err(Error::while_doing(doing()))?;
+        let locked = self::lock(&lock)?;
         open_to_all(&path)?;
         Ok(Self { path, lock, _locked: locked })
     }
@@ -81,6 +99,8 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        // One that outlives its value, and lost it to a panic.
+        process::end_all_within(&self.path);
         // What cannot be removed now is removed by the next run, which finds it unlocked.
         if fs::remove_dir_all(&self.path).is_ok() {
             let _ = fs::remove_file(&self.lock);

@@ -68,8 +68,8 @@ impl Drop for PgBouncer {
 fn launch(folder: &Path, server: u16, port: u16) -> Result<Child, Error> {
     let program = binaries::program("pgbouncer").ok_or_else(|| {
         Error::new(
-            "PgBouncer is not installed; run `cargo xtask db up`, which installs it where it may, or on Debian \
-             and Ubuntu `apt-get install pgbouncer`",
+            "PgBouncer is not installed; run `cargo xtask test`, which installs it where it may; or on Debian and \
+             Ubuntu `sudo apt-get install pgbouncer`",
         )
     })?;
     let write = |name: &str, text: &str| {

@@ -5,10 +5,9 @@ use std::time::Instant;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use test_servers::{Kept, Product, down, kept, up};
+use test_servers::{Kept, Product, down, install, kept, up};
 
-use crate::servers::provide_programs;
-use crate::step::{Failure, Tool, require};
+use crate::step::{Failure, Tool, announce, require};
 
 #[derive(Subcommand)]
 pub(crate) enum Action {
@@ -46,7 +45,7 @@ pub(crate) fn run(action: &Action) -> Result<(), Failure> {
     match action {
         Action::Up(products) => {
             for product in products.chosen().iter().copied() {
-                provide_programs(product, since)?;
+                install(product, &|what| announce(since, what))?;
                 let kept = up(product)?;
                 exports.push(format!("export {}='{}'", product.variable(), kept.url));
                 rows.push(row(product, Some(kept), ""));
