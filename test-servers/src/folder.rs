@@ -112,12 +112,13 @@ impl Drop for Folder {
 fn remove_leftovers(run: &Path) -> Result<(), Error> {
     let doing = || format!("clear {}", run.display());
     for entry in fs::read_dir(run).map_err(Error::while_doing(doing()))? {
-        let lock = entry.map_err(Error::while_doing(doing()))?.path();
-        let is_lock = lock.extension().is_some_and(|extension| extension == "lock");
-        if !is_lock || File::open(&lock).is_ok_and(|file| file.try_lock().is_err()) {
+        // Of a folder and its lock either may be left alone.
+        let folder = entry.map_err(Error::while_doing(doing()))?.path().with_extension("");
+        let lock = folder.with_extension("lock");
+        let is_ours = folder == run.join("lock");
+        if is_ours || File::open(&lock).is_ok_and(|file| file.try_lock().is_err()) {
             continue;
         }
-        let folder = lock.with_extension("");
         process::end_all_within(&folder);
         // One that another user owns stays; it must not keep us from working.
         if fs::remove_dir_all(&folder).is_ok() || !folder.exists() {
@@ -125,4 +126,26 @@ fn remove_leftovers(run: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_dead_left_is_removed_and_what_the_living_have_is_not() {
+        let folder = Folder::new("folder").unwrap();
+        let run = folder.path().join("run");
+        let living = Folder::within(&run, "living").unwrap();
+        let [without_lock, with_lock] = ["a-1", "a-2"].map(|name| run.join(name));
+        fs::create_dir(&without_lock).unwrap();
+        fs::create_dir(&with_lock).unwrap();
+        fs::write(run.join("a-2.lock"), "").unwrap();
+        fs::write(run.join("a-3.lock"), "").unwrap();
+        drop(Folder::within(&run, "next").unwrap());
+        let left = fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path());
+        let mut left: Vec<PathBuf> = left.collect();
+        left.sort();
+        assert_eq!(left, [living.path().to_owned(), living.lock.clone(), run.join("lock")]);
+    }
 }

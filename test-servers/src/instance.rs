@@ -86,12 +86,13 @@ impl Instance {
         server.stderr(log.try_clone().map_err(Error::while_doing("open the server's log"))?).stdout(log);
         let starting = format!("start {}", self.version());
         self.child = Some(process::spawn(server).map_err(Error::while_doing(starting))?);
+        let pid = self.pid();
         let ready = self.becomes_ready();
         if ready.is_err() {
             self.end_at_once();
         }
         if self.clock.is_some() {
-            self.pid().into_iter().for_each(clock::forget_shared_memory);
+            pid.into_iter().for_each(clock::forget_shared_memory);
         }
         ready
     }
