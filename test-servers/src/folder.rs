@@ -27,7 +27,8 @@ fn target() -> PathBuf {
         return target.to_owned();
     }
     let this_crate = Path::new(env!("CARGO_MANIFEST_DIR"));
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| this_crate.join("../target"), PathBuf::from)
+    // One that is relative is so to the folder where cargo was called: most likely the workspace's.
+    this_crate.join("..").join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// A folder that servers under another user can enter, whatever our umask is.

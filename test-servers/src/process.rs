@@ -17,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User, geteuid};
 
 use crate::Error;
+use crate::instance::tail;
 
 /// How long a process may outlive us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +113,7 @@ pub(crate) fn run(mut command: Command) -> Result<Output, Error> {
     Err(Error::new(format!(
         "{name} failed, {}: {}",
         output.status,
-        String::from_utf8_lossy(&said).trim_end()
+        tail(String::from_utf8_lossy(&said).trim_end())
     )))
 }
 

@@ -72,9 +72,12 @@ pub(crate) fn run(action: &Action) -> Result<(), Failure> {
 
 /// What every server is started with.
 pub(crate) const TOOLS: &[Tool] = &[
-    Tool { program: "setpriv", probe: &["--version"], way_out: "on Debian `apt-get install util-linux`" },
-    Tool { program: "setsid", probe: &["--version"], way_out: "on Debian `apt-get install util-linux`" },
+    Tool { program: "setpriv", probe: &["--version"], way_out: UTIL_LINUX },
+    Tool { program: "setsid", probe: &["--version"], way_out: UTIL_LINUX },
 ];
+
+const UTIL_LINUX: &str =
+    "servers are started on Linux, with util-linux; on Debian and Ubuntu `sudo apt-get install util-linux`";
 
 /// The product, its version, and where it is or what became of it.
 fn row(product: Product, became: Result<Kept, &str>) -> [String; 3] {
