@@ -17,31 +17,49 @@ use crate::{Error, Product, zones};
 
 /// Makes a new data directory at `data`.
 pub(crate) fn create(binaries: &Binaries, data: &Path) -> Result<(), Error> {
-    let mut copy = Command::new("cp");
-    copy.arg("-a").arg(template(binaries)?).arg(data);
-    run(copy)?;
-    Ok(())
+    let (product, version) = (binaries.product, &binaries.version);
+    let base = folder::base()?;
+    let template = base.join(format!("new-{}-{version}-{:x}", product.name(), recipe()));
+    let lock = base.join(format!("new-{}.lock", product.name()));
+    loop {
+        // Many copy it at once, but none while it is removed.
+        let copying = folder::lock_with_others(&lock)?;
+        if template.exists() {
+            let mut copy = Command::new("cp");
+            copy.arg("-a").arg(template).arg(data);
+            return run(copy).map(drop);
+        }
+        drop(copying);
+        // One makes it, in this process or another, and all others wait for it.
+        let _making = folder::lock(&lock)?;
+        if !template.exists() {
+            remove_older(&base, product);
+            make(binaries, &template)?;
+        }
+    }
+}
+
+/// Those of other versions of the product or of this crate.
+fn remove_older(base: &Path, product: Product) {
+    let beginning = format!("new-{}-", product.name());
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&beginning) {
+            // One that another user has made may stay: it only takes room.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// Made aside and renamed into place, so that it is never seen half made.
-fn template(binaries: &Binaries) -> Result<PathBuf, Error> {
-    let (product, version) = (binaries.product, &binaries.version);
-    let template = folder::base()?.join(format!("new-{}-{version}-{:x}", product.name(), recipe()));
-    // One makes it, in this process or another, and all others wait for it.
-    let _lock = folder::lock(&folder::base()?.join(format!("new-{}.lock", product.name())))?;
-    if template.exists() {
-        return Ok(template);
-    }
+fn make(binaries: &Binaries, template: &Path) -> Result<(), Error> {
     let folder = Folder::new("new")?;
     let data = folder.path().join("data");
-    match product {
+    match binaries.product {
         Product::Postgres => initialise_postgres(binaries, folder.path(), &data)?,
         Product::MariaDb => initialise_mariadb(binaries, folder.path())?,
         Product::MySql => initialise_mysql(binaries, folder.path(), &data)?,
     }
-    fs::rename(&data, &template)
-        .map_err(Error::while_doing(format_args!("create {}", template.display())))?;
-    Ok(template)
+    fs::rename(&data, template).map_err(Error::while_doing(format_args!("create {}", template.display())))
 }
 
 /// Changes when what fills a template does.

@@ -48,6 +48,13 @@ pub(crate) fn lock(path: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
+/// Holds it as [`lock`] does, but beside others that hold it so.
+pub(crate) fn lock_with_others(path: &Path) -> Result<File, Error> {
+    let file = File::create(path).map_err(refused("create", path))?;
+    file.lock_shared().map_err(refused("lock", path))?;
+    Ok(file)
+}
+
 /// What another user has made, root in a run with sudo say, stands in our way.
 fn refused(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| {

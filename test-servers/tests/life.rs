@@ -109,11 +109,14 @@ fn new_target(name: &str) -> PathBuf {
 fn a_mariadb_is_made_in_any_folder_and_without_the_options_of_the_user() {
     let target = new_target("a target of MariaDB");
     fs::write(target.join(".my.cnf"), "[mariadbd]\nno-such-option=1\n").unwrap();
+    let old = target.join("test-servers/new-mariadb-10.6.1-0");
+    fs::create_dir_all(&old).unwrap();
     let mut hold = Command::new(target.join("hold"));
     hold.arg("mariadb").env("HOME", &target);
     let data = Holder::started(hold).kill();
     assert!(data.starts_with(&target), "{}", data.display());
     until("the server is gone", || processes_in(&data) == 0);
+    assert!(!old.exists(), "a data directory of another version stays");
     fs::remove_dir_all(target).unwrap();
 }
 
