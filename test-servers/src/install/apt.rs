@@ -27,7 +27,7 @@ impl Apt {
         if may(prefix) {
             return Ok(Self { prefix });
         }
-        Err(Error::new("only root or a user of sudo without a password may"))
+        Err(Error::new("only root or a user of sudo without a password may install packages"))
     }
 
     /// The first of these sets of packages that the system's lists know; the lists are fetched if they
@@ -107,7 +107,7 @@ const UNATTENDED: &[&str] = &["DEBIAN_FRONTEND=noninteractive", "SYSTEMD_OFFLINE
 /// Fails when nothing may be installed, or this system has no apt.
 pub(super) fn is_there() -> Result<(), Error> {
     if env::var_os("LEASE_TEST_INSTALL").is_some_and(|answer| answer == "no") {
-        return Err(Error::new("LEASE_TEST_INSTALL=no forbids it"));
+        return Err(Error::new("LEASE_TEST_INSTALL=no forbids that"));
     }
     let missing = ["apt-get", "apt-cache", "dpkg-deb"].into_iter().find(|name| program(name).is_none());
     missing.map_or(Ok(()), |name| Err(Error::new(format!("this system has no {name}"))))
