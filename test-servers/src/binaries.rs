@@ -153,7 +153,7 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
 fn search_path() -> impl Iterator<Item = PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     // Ordinary users often lack the folders of servers.
-    let servers = ["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from);
+    let servers = ["/usr/local/sbin", "/usr/sbin", "/usr/libexec"].map(PathBuf::from);
     env::split_paths(&path).chain(servers).collect::<Vec<_>>().into_iter()
 }
 

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::unistd::Pid;
 
-use crate::{Error, binaries};
+use crate::folder::write_for_all;
+use crate::{Error, binaries, process};
 
 /// The wall clock of one server. Its monotonic clock stays what it is, as on a real machine whose
 /// clock is set.
@@ -21,8 +22,8 @@ impl SteppedClock {
     pub(crate) fn new(folder: &Path) -> Result<Self, Error> {
         let library = library().ok_or_else(|| {
             Error::new(
-                "libfaketime is not installed; run `cargo xtask db up`, which installs it where it may, or on \
-                 Debian and Ubuntu `apt-get install libfaketime`",
+                "libfaketime is not installed; run `cargo xtask test`, which installs it where it may; or on \
+                 Debian and Ubuntu `sudo apt-get install libfaketime`",
             )
         })?;
         let mut clock = Self { library, file: folder.join("clock"), ahead_ms: 0 };
@@ -60,7 +61,7 @@ impl SteppedClock {
         let doing = || format!("move the clock in {}", self.file.display());
         // Renamed into place: the server reads the whole old offset or the whole new one.
         let new = self.file.with_extension("new");
-        fs::write(&new, offset(ahead_ms)).map_err(Error::while_doing(doing()))?;
+        write_for_all(&new, &offset(ahead_ms)).map_err(Error::while_doing(doing()))?;
         fs::rename(&new, &self.file).map_err(Error::while_doing(doing()))?;
         self.ahead_ms = ahead_ms;
         Ok(())
@@ -79,23 +80,44 @@ fn millis(duration: Duration) -> i64 {
 }
 
 /// Removes the names of what libfaketime shares between processes: the server has it open by now, and
-/// would leave it behind if it were killed, in the way of the next process of that number.
+/// would leave it behind if it were killed, in the way of the next process of that number. So would one
+/// that was killed at its start, and is forgotten here too.
 pub(crate) fn forget_shared_memory(server: Pid) {
-    for name in [format!("faketime_shm_{server}"), format!("sem.faketime_sem_{server}")] {
-        let _ = fs::remove_file(Path::new("/dev/shm").join(name));
+    for entry in fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let prefixes = ["faketime_shm_", "sem.faketime_sem_"];
+        let pid = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)?.parse().ok());
+        let pid = pid.map(Pid::from_raw);
+        if pid.is_some_and(|pid| pid == server || process::state(pid).is_none()) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
 /// The variant for programs with threads.
 pub(crate) fn library() -> Option<PathBuf> {
-    let places =
-        binaries::below("/usr/lib", "faketime").into_iter().chain([PathBuf::from("/usr/lib/faketime")]);
+    let places = binaries::below("/usr/lib", "faketime")
+        .into_iter()
+        .chain(["/usr/lib/faketime", "/usr/lib64/faketime"].map(PathBuf::from));
     places.map(|folder| folder.join("libfaketimeMT.so.1")).find(|path| path.is_file())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_server_and_the_dead_share_is_forgotten_and_what_the_living_share_is_not() {
+        let name = |pid: i32| PathBuf::from(format!("/dev/shm/faketime_shm_{pid}"));
+        let (server, dead, living) = (i32::MAX, i32::MAX - 1, Pid::this().as_raw());
+        for pid in [server, dead, living] {
+            fs::write(name(pid), "").unwrap();
+        }
+        forget_shared_memory(Pid::from_raw(server));
+        let left = [server, dead, living].map(|pid| name(pid).exists());
+        fs::remove_file(name(living)).unwrap();
+        assert_eq!(left, [false, false, true]);
+    }
 
     #[test]
     fn an_offset_is_written_with_its_sign_before_the_seconds() {

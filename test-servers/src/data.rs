@@ -1,7 +1,7 @@
 //! New data directories: each version's is made once and then copied, which takes a tenth of the time.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -17,33 +17,49 @@ use crate::{Error, Product, zones};
 
 /// Makes a new data directory at `data`.
 pub(crate) fn create(binaries: &Binaries, data: &Path) -> Result<(), Error> {
-    let mut copy = Command::new("cp");
-    copy.arg("-a").arg(template(binaries)?).arg(data);
-    run(copy)?;
-    Ok(())
+    let (product, version) = (binaries.product, &binaries.version);
+    let base = folder::base()?;
+    let template = base.join(format!("new-{}-{version}-{:x}", product.name(), recipe()));
+    let lock = base.join(format!("new-{}.lock", product.name()));
+    loop {
+        // Many copy it at once, but none while it is removed.
+        let copying = folder::lock_with_others(&lock)?;
+        if template.exists() {
+            let mut copy = Command::new("cp");
+            copy.arg("-a").arg(template).arg(data);
+            return run(copy).map(drop);
+        }
+        drop(copying);
+        // One makes it, in this process or another, and all others wait for it.
+        let _making = folder::lock(&lock)?;
+        if !template.exists() {
+            remove_older(&base, product);
+            make(binaries, &template)?;
+        }
+    }
+}
+
+/// Those of other versions of the product or of this crate.
+fn remove_older(base: &Path, product: Product) {
+    let beginning = format!("new-{}-", product.name());
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&beginning) {
+            // One that another user has made may stay: it only takes room.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// Made aside and renamed into place, so that it is never seen half made.
-fn template(binaries: &Binaries) -> Result<PathBuf, Error> {
-    let (product, version) = (binaries.product, &binaries.version);
-    let template = folder::base()?.join(format!("new-{}-{version}-{:x}", product.name(), recipe()));
-    // One makes it, in this process or another, and all others wait for it.
-    let making = || format!("create {}", template.display());
-    let lock = folder::base()?.join(format!("new-{}.lock", product.name()));
-    let lock = File::create(lock).map_err(Error::while_doing(making()))?;
-    lock.lock().map_err(Error::while_doing(making()))?;
-    if template.exists() {
-        return Ok(template);
-    }
+fn make(binaries: &Binaries, template: &Path) -> Result<(), Error> {
     let folder = Folder::new("new")?;
     let data = folder.path().join("data");
-    match product {
+    match binaries.product {
         Product::Postgres => initialise_postgres(binaries, folder.path(), &data)?,
-        Product::MariaDb => initialise_mariadb(binaries, folder.path(), &data)?,
+        Product::MariaDb => initialise_mariadb(binaries, folder.path())?,
         Product::MySql => initialise_mysql(binaries, folder.path(), &data)?,
     }
-    fs::rename(&data, &template).map_err(Error::while_doing(making()))?;
-    Ok(template)
+    fs::rename(&data, template).map_err(Error::while_doing(format_args!("create {}", template.display())))
 }
 
 /// Changes when what fills a template does.
@@ -87,20 +103,27 @@ pub(crate) fn give_to_postgres(path: &Path) -> Result<(), Error> {
     chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).map_err(Error::while_doing(doing))
 }
 
-fn initialise_mariadb(binaries: &Binaries, folder: &Path, data: &Path) -> Result<(), Error> {
+fn initialise_mariadb(binaries: &Binaries, folder: &Path) -> Result<(), Error> {
     // Its guests without a name would be chosen before users who may come from any host.
     let no_guests = "DELETE FROM mysql.global_priv WHERE User = '';\n";
-    let first = first_statements(folder, no_guests)?;
+    first_statements(folder, no_guests)?;
     let install = crate::binaries::program("mariadb-install-db").ok_or_else(|| {
         Error::new(format!("mariadb-install-db is missing; {}", binaries.product.way_out()))
     })?;
     let mut install = command(install.as_os_str(), folder, None, Life::Ours(Signal::SIGKILL));
-    install.args(as_root()).args([
+    // A shell script that splits paths at spaces: it is given those without, from the folder where it runs.
+    install.env("TMPDIR", temporary(folder)?).args([
+        // First, and without it the options of the machine's own server count, its directories among them.
+        "--no-defaults",
+        // The owners of files, those of an installed MariaDB too, stay as they are.
+        "--rpm",
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
         "--skip-name-resolve",
+        "--datadir=./data",
+        "--extra-file=./first.sql",
     ]);
-    install.arg(temporary(folder)?).arg(option("--datadir=", data)).arg(option("--extra-file=", &first));
+    install.args(as_root());
     run(install)?;
     Ok(())
 }
@@ -111,7 +134,8 @@ fn initialise_mysql(binaries: &Binaries, folder: &Path, data: &Path) -> Result<(
     let mut initialise = command(&words[0], folder, None, Life::Ours(Signal::SIGKILL));
     initialise.args(&words[1..]).arg("--no-defaults").args(binaries.places()).args(as_root());
     initialise.args(["--initialize-insecure", "--innodb-redo-log-capacity=32M"]);
-    initialise.arg(temporary(folder)?).arg(option("--datadir=", data)).arg(option("--init-file=", &first));
+    initialise.arg(option("--tmpdir=", &temporary(folder)?));
+    initialise.arg(option("--datadir=", data)).arg(option("--init-file=", &first));
     run(initialise)?;
     Ok(())
 }
@@ -129,13 +153,13 @@ pub(crate) fn as_root() -> Option<&'static str> {
     geteuid().is_root().then_some("--user=root")
 }
 
-/// The option that gives MariaDB or MySQL a folder of its own for temporary tables: in a common one
-/// each server removes at its start what it takes for left over.
-pub(crate) fn temporary(folder: &Path) -> Result<OsString, Error> {
+/// The folder in which MariaDB or MySQL has its temporary tables: in a common one each server removes at
+/// its start what it takes for left over.
+pub(crate) fn temporary(folder: &Path) -> Result<PathBuf, Error> {
     let temporary = folder.join("temporary");
     fs::create_dir_all(&temporary)
         .map_err(Error::while_doing(format_args!("create {}", temporary.display())))?;
-    Ok(option("--tmpdir=", &temporary))
+    Ok(temporary)
 }
 
 /// An option of one word with a path.

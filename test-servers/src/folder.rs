@@ -2,7 +2,8 @@
 
 use std::env;
 use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,14 +27,49 @@ fn target() -> PathBuf {
         return target.to_owned();
     }
     let this_crate = Path::new(env!("CARGO_MANIFEST_DIR"));
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| this_crate.join("../target"), PathBuf::from)
+    // One that is relative is so to the folder where cargo was called: most likely the workspace's.
+    this_crate.join("..").join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// A folder that servers under another user can enter, whatever our umask is.
 pub(crate) fn open_to_all(path: &Path) -> Result<(), Error> {
-    let doing = || format!("create {}", path.display());
-    fs::create_dir_all(path).map_err(Error::while_doing(doing()))?;
-    fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(Error::while_doing(doing()))
+    fs::create_dir_all(path).map_err(refused("create", path))?;
+    let is_open = fs::metadata(path).is_ok_and(|found| found.mode() & 0o755 == 0o755);
+    if is_open {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(refused("open", path))
+}
+
+/// Holds the file as long as the answer lives; waits until nobody else does.
+pub(crate) fn lock(path: &Path) -> Result<File, Error> {
+    let file = File::create(path).map_err(refused("create", path))?;
+    file.lock().map_err(refused("lock", path))?;
+    Ok(file)
+}
+
+/// Holds it as [`lock`] does, but beside others that hold it so.
+pub(crate) fn lock_with_others(path: &Path) -> Result<File, Error> {
+    let file = File::create(path).map_err(refused("create", path))?;
+    file.lock_shared().map_err(refused("lock", path))?;
+    Ok(file)
+}
+
+/// What another user has made, root in a run with sudo say, stands in our way.
+fn refused(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |error| {
+        let way_out = match error.kind() {
+            io::ErrorKind::PermissionDenied => "; remove what another user has made there",
+            _ => "",
+        };
+        Error::new(format!("cannot {doing} {}: {error}{way_out}", path.display()))
+    }
+}
+
+/// Writes a file that servers under another user can read, whatever our umask is.
+pub(crate) fn write_for_all(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, text)?;
+    fs::set_permissions(path, Permissions::from_mode(0o644))
 }
 
 /// A folder that is removed on drop, and after a death of this process by the next that makes one.
@@ -52,17 +88,14 @@ impl Folder {
 
     fn within(run: &Path, name: &str) -> Result<Self, Error> {
         open_to_all(run)?;
-        let doing = || format!("make a folder in {}", run.display());
         // Held while folders are made and cleared, so that none is cleared between the two steps of its making.
-        let all = File::create(run.join("lock")).map_err(Error::while_doing(doing()))?;
-        all.lock().map_err(Error::while_doing(doing()))?;
+        let _all = lock(&run.join("lock"))?;
         remove_leftovers(run)?;
 
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
         let path = run.join(format!("{name}-{now:x}"));
         let lock = path.with_extension("lock");
-        let locked = File::create_new(&lock).map_err(Error::while_doing(doing()))?;
-        locked.lock().map_err(Error::while_doing(doing()))?;
+        let locked = self::lock(&lock)?;
         open_to_all(&path)?;
         Ok(Self { path, lock, _locked: locked })
     }
@@ -74,6 +107,8 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        // One that outlives its value, and lost it to a panic.
+        process::end_all_within(&self.path);
         // What cannot be removed now is removed by the next run, which finds it unlocked.
         if fs::remove_dir_all(&self.path).is_ok() {
             let _ = fs::remove_file(&self.lock);
@@ -85,12 +120,13 @@ impl Drop for Folder {
 fn remove_leftovers(run: &Path) -> Result<(), Error> {
     let doing = || format!("clear {}", run.display());
     for entry in fs::read_dir(run).map_err(Error::while_doing(doing()))? {
-        let lock = entry.map_err(Error::while_doing(doing()))?.path();
-        let is_lock = lock.extension().is_some_and(|extension| extension == "lock");
-        if !is_lock || File::open(&lock).is_ok_and(|file| file.try_lock().is_err()) {
+        // Of a folder and its lock either may be left alone.
+        let folder = entry.map_err(Error::while_doing(doing()))?.path().with_extension("");
+        let lock = folder.with_extension("lock");
+        let is_ours = folder == run.join("lock");
+        if is_ours || File::open(&lock).is_ok_and(|file| file.try_lock().is_err()) {
             continue;
         }
-        let folder = lock.with_extension("");
         process::end_all_within(&folder);
         // One that another user owns stays; it must not keep us from working.
         if fs::remove_dir_all(&folder).is_ok() || !folder.exists() {
@@ -98,4 +134,26 @@ fn remove_leftovers(run: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_dead_left_is_removed_and_what_the_living_have_is_not() {
+        let folder = Folder::new("folder").unwrap();
+        let run = folder.path().join("run");
+        let living = Folder::within(&run, "living").unwrap();
+        let [without_lock, with_lock] = ["a-1", "a-2"].map(|name| run.join(name));
+        fs::create_dir(&without_lock).unwrap();
+        fs::create_dir(&with_lock).unwrap();
+        fs::write(run.join("a-2.lock"), "").unwrap();
+        fs::write(run.join("a-3.lock"), "").unwrap();
+        drop(Folder::within(&run, "next").unwrap());
+        let left = fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path());
+        let mut left: Vec<PathBuf> = left.collect();
+        left.sort();
+        assert_eq!(left, [living.path().to_owned(), living.lock.clone(), run.join("lock")]);
+    }
 }

@@ -14,38 +14,44 @@ use crate::{Error, Product, clock};
 ///
 /// PostgreSQL and MariaDB come from the system's package manager, without a server being started or
 /// a cluster being made; MySQL, which Debian does not have beside MariaDB, is unpacked below `target/`.
+/// With `LEASE_TEST_INSTALL=no` in the environment nothing is installed.
 pub fn install(product: Product, say: &dyn Fn(&str)) -> Result<(), Error> {
     if Binaries::find(product).is_ok() {
         return Ok(());
     }
     let outcome = match product {
-        Product::Postgres => install_postgres(say),
-        Product::MariaDb => install_first(MARIADB, say),
+        Product::Postgres => install_first(&[&["postgresql"]], &without_cluster(CLUSTERS), say),
+        Product::MariaDb => install_first(MARIADB, "", say),
         Product::MySql => mysql::unpack(say),
     };
-    outcome.map_err(|error| Error::new(format!("{product} is missing and was not installed: {error}")))?;
+    outcome.map_err(|error| not_installed(&product.to_string(), &product.by_hand(), &error))?;
     Binaries::find(product).map(drop)
 }
 
-/// Installs what some tests need besides the servers, if it is missing: PgBouncer, libfaketime, and the
-/// time zones that a server takes from its environment.
-pub fn install_tools(say: &dyn Fn(&str)) -> Result<(), Error> {
+/// Installs what some tests of the product need besides its server, if it is missing: libfaketime, the time
+/// zones that a server takes from its environment, and for PostgreSQL PgBouncer. All come from the system's
+/// package manager; no service is started or will be.
+pub fn install_tools(product: Product, say: &dyn Fn(&str)) -> Result<(), Error> {
     let zone = PathBuf::from("/usr/share/zoneinfo/Europe/Berlin");
-    let tools = [
-        ("pgbouncer", binaries::program("pgbouncer")),
-        ("libfaketime", clock::library()),
-        ("tzdata", zone.exists().then_some(zone)),
-    ];
+    let mut tools = vec![("libfaketime", clock::library()), ("tzdata", zone.exists().then_some(zone))];
+    if product == Product::Postgres {
+        tools.push(("pgbouncer", binaries::program("pgbouncer")));
+    }
     for (package, found) in tools {
         if found.is_none() {
-            install_first(&[&[package]], say).map_err(|error| {
-                Error::new(format!(
-                    "{package} is missing and was not installed: {error}; install it with the system's package manager"
-                ))
+            let around = if package == "pgbouncer" { WITHOUT_SERVICE } else { "" };
+            install_first(&[&[package]], around, say).map_err(|error| {
+                let by_hand = format!("on Debian and Ubuntu `sudo apt-get install {package}`");
+                not_installed(package, &by_hand, &error)
             })?;
         }
     }
     Ok(())
+}
+
+/// The way out comes before what apt says, which may take many lines.
+fn not_installed(what: &str, by_hand: &str, error: &Error) -> Error {
+    Error::new(format!("{what} is missing; {by_hand}. Installing it failed: {error}"))
 }
 
 /// What the packages of MariaDB's server alone have been called, with those of a program that makes
@@ -56,22 +62,61 @@ const MARIADB: &[&[&str]] = &[
 ];
 
 /// Where Debian's packages look whether they are to make a database cluster when they are installed.
-const NO_CLUSTER: &str = "/etc/postgresql-common/createcluster.d/lease-tests.conf";
+const CLUSTERS: &str = "/etc/postgresql-common/createcluster.d/lease-tests.conf";
 
-/// Without the database cluster that Debian's package makes and starts.
-fn install_postgres(say: &dyn Fn(&str)) -> Result<(), Error> {
-    let apt = Apt::find()?;
-    let packages = apt.available(&[&["postgresql"]], say)?;
-    apt.write(NO_CLUSTER, "create_main_cluster = false\n")?;
-    let installed = apt.install(packages, say);
-    // What is installed after this is the machine's own affair again.
-    apt.remove(NO_CLUSTER)?;
-    installed
+/// Keeps Debian's package from making and starting a cluster. What is installed after this is the machine's
+/// own affair again, also when it is interrupted.
+fn without_cluster(file: &str) -> String {
+    format!(
+        "file='{file}'\n\
+         trap 'rm -f \"$file\"' EXIT\n\
+         trap 'exit 1' INT TERM HUP\n\
+         mkdir -p \"${{file%/*}}\" && echo 'create_main_cluster = false' >\"$file\" || exit"
+    )
 }
 
-/// Installs the first of these sets of packages that the system knows.
-fn install_first(sets: &[&[&str]], say: &dyn Fn(&str)) -> Result<(), Error> {
+/// Debian's package would have its service start with the machine.
+const WITHOUT_SERVICE: &str = "\
+trap '{ systemctl disable pgbouncer || update-rc.d pgbouncer disable; } >/dev/null 2>&1' EXIT
+trap 'exit 1' INT TERM HUP";
+
+/// Installs the first of these sets of packages that the system knows, with this shell script before.
+fn install_first(sets: &[&[&str]], before: &str, say: &dyn Fn(&str)) -> Result<(), Error> {
     let apt = Apt::find()?;
     let packages = apt.available(sets, say)?;
-    apt.install(packages, say)
+    apt.install(packages, before, say)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+    use crate::folder::Folder;
+
+    #[test]
+    fn postgres_is_installed_without_a_cluster_and_nothing_is_left_of_that_however_it_ends() {
+        let folder = Folder::new("cluster").unwrap();
+        let (file, seen) = (folder.path().join("etc/no-cluster"), folder.path().join("seen"));
+        let before = without_cluster(file.to_str().unwrap());
+        for (installing, ends_well) in [("", true), ("exit 3", false), ("kill $PPID", false)] {
+            let installing = format!("cat '{}' >'{}'; {installing}", file.display(), seen.display());
+            let words = apt::after(&before, &["sh", "-c", &installing]);
+            let status = Command::new(words[0]).args(&words[1..]).status().unwrap();
+            assert_eq!(status.success(), ends_well, "{installing}");
+            assert_eq!(fs::read_to_string(&seen).unwrap(), "create_main_cluster = false\n");
+            assert!(!file.exists(), "{installing}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_installed_comes_with_the_way_out_first() {
+        let error = not_installed("PostgreSQL", "on Debian do this", &Error::new("no network\nat all"));
+        let said = error.to_string();
+        assert_eq!(
+            said,
+            "PostgreSQL is missing; on Debian do this. Installing it failed: no network\nat all"
+        );
+    }
 }

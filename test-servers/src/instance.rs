@@ -86,12 +86,13 @@ impl Instance {
         server.stderr(log.try_clone().map_err(Error::while_doing("open the server's log"))?).stdout(log);
         let starting = format!("start {}", self.version());
         self.child = Some(process::spawn(server).map_err(Error::while_doing(starting))?);
+        let pid = self.pid();
         let ready = self.becomes_ready();
         if ready.is_err() {
             self.end_at_once();
         }
         if self.clock.is_some() {
-            self.pid().into_iter().for_each(clock::forget_shared_memory);
+            pid.into_iter().for_each(clock::forget_shared_memory);
         }
         ready
     }
@@ -184,7 +185,10 @@ impl Instance {
             }
             Product::MariaDb | Product::MySql => {
                 server.arg("--no-defaults").args(self.binaries.places()).args(as_root());
-                server.arg(temporary(&self.home)?).arg(option("--datadir=", &data));
+                let temporary = temporary(&self.home)?;
+                server.arg(option("--tmpdir=", &temporary)).arg(option("--datadir=", &data));
+                // No statement reads or writes a file of the machine.
+                server.arg(option("--secure-file-priv=", &temporary));
                 server.arg(format!("--port={}", self.port)).args(MYSQL);
                 server.args((product == Product::MySql).then_some("--mysqlx=OFF"));
             }
@@ -212,7 +216,6 @@ const MYSQL: &[&str] = &[
     // Below the data directory, where the server runs.
     "--socket=socket",
     "--pid-file=pid",
-    "--secure-file-priv=",
     "--max-connections=500",
 ];
 

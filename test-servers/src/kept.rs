@@ -1,6 +1,6 @@
 //! Servers that outlive the command that started them: `cargo xtask db`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::binaries::Binaries;
-use crate::folder::{base, open_to_all};
+use crate::folder::{self, base, open_to_all};
 use crate::instance::{Instance, within};
 use crate::process::{self, send};
 use crate::{Error, Product, Setup, data};
@@ -23,23 +23,43 @@ pub struct Kept {
     pid: i32,
 }
 
+/// What [`up`] left of the product's server. All that ask wait for an [`up`] and a [`down`] under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// The server runs.
+    Running(Kept),
+    /// It runs and nobody can find it: its start was interrupted or its folder removed. [`down`] ends it.
+    Astray,
+    /// There is none.
+    Nothing,
+}
+
 /// Starts the product's server if it does not run, and lets it run on.
 pub fn up(product: Product) -> Result<Kept, Error> {
     up_in(&home(product)?, product)
 }
 
+/// What [`up`] left of the product's server.
+pub fn left(product: Product) -> Result<Left, Error> {
+    left_in(&home(product)?)
+}
+
 /// The product's server that [`up`] left running, if it still runs.
 pub fn kept(product: Product) -> Result<Option<Kept>, Error> {
-    Ok(kept_in(&home(product)?))
+    Ok(match left(product)? {
+        Left::Running(kept) => Some(kept),
+        Left::Astray | Left::Nothing => None,
+    })
 }
 
 /// Stops the product's server that [`up`] left running and removes its data; answers what ran.
-pub fn down(product: Product) -> Result<Option<Kept>, Error> {
+pub fn down(product: Product) -> Result<Left, Error> {
     down_in(&home(product)?, product)
 }
 
 fn up_in(home: &Path, product: Product) -> Result<Kept, Error> {
-    if let Some(kept) = kept_in(home) {
+    let _lock = lock(home)?;
+    if let Left::Running(kept) = look(home) {
         return Ok(kept);
     }
     // One whose folder was removed, by `cargo clean` say, is not found any more but still runs.
@@ -57,14 +77,15 @@ fn up_in(home: &Path, product: Product) -> Result<Kept, Error> {
     Ok(kept)
 }
 
-fn kept_in(home: &Path) -> Option<Kept> {
-    let state = fs::read_to_string(state_file(home)).ok()?;
-    Kept::read(&state).filter(|kept| kept.runs_in(home))
+fn left_in(home: &Path) -> Result<Left, Error> {
+    let _lock = lock(home)?;
+    Ok(look(home))
 }
 
-fn down_in(home: &Path, product: Product) -> Result<Option<Kept>, Error> {
-    let kept = kept_in(home);
-    if let Some(kept) = &kept {
+fn down_in(home: &Path, product: Product) -> Result<Left, Error> {
+    let _lock = lock(home)?;
+    let left = look(home);
+    if let Left::Running(kept) = &left {
         // The way of each to end without waiting for its sessions.
         let signal = if product == Product::Postgres { Signal::SIGINT } else { Signal::SIGTERM };
         send(Pid::from_raw(kept.pid), signal);
@@ -72,7 +93,17 @@ fn down_in(home: &Path, product: Product) -> Result<Option<Kept>, Error> {
     }
     process::end_all_within(home);
     remove(home)?;
-    Ok(kept)
+    Ok(left)
+}
+
+/// Under the lock: without it a start under way is taken for one that was interrupted.
+fn look(home: &Path) -> Left {
+    let state = fs::read_to_string(state_file(home)).ok();
+    match state.and_then(|state| Kept::read(&state)).filter(|kept| kept.runs_in(home)) {
+        Some(kept) => Left::Running(kept),
+        None if process::all_within(home).is_empty() => Left::Nothing,
+        None => Left::Astray,
+    }
 }
 
 impl Kept {
@@ -97,6 +128,11 @@ fn home(product: Product) -> Result<PathBuf, Error> {
     Ok(base()?.join("up").join(product.name()))
 }
 
+fn lock(home: &Path) -> Result<File, Error> {
+    home.parent().map_or(Ok(()), open_to_all)?;
+    folder::lock(&home.with_extension("lock"))
+}
+
 fn state_file(home: &Path) -> PathBuf {
     home.join("state")
 }
@@ -113,43 +149,74 @@ fn remove(home: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use std::process::Command;
+    use std::thread;
 
     use super::*;
     use crate::folder::Folder;
 
     #[test]
     fn a_kept_server_is_found_until_it_is_stopped() {
-        let home = Folder::new("kept").unwrap();
-        let up = up_in(home.path(), Product::Postgres).unwrap();
-        assert_eq!(kept_in(home.path()), Some(up.clone()));
-        assert_eq!(up_in(home.path(), Product::Postgres).unwrap(), up);
-        assert_eq!(down_in(home.path(), Product::Postgres).unwrap(), Some(up));
-        assert_eq!(kept_in(home.path()), None);
-        assert_eq!(process::all_within(home.path()), []);
-        assert!(!home.path().exists());
-        assert_eq!(down_in(home.path(), Product::Postgres).unwrap(), None);
+        let folder = Folder::new("kept").unwrap();
+        let home = folder.path().join("up");
+        let up = up_in(&home, Product::Postgres).unwrap();
+        assert_eq!(left_in(&home).unwrap(), Left::Running(up.clone()));
+        assert_eq!(up_in(&home, Product::Postgres).unwrap(), up);
+        assert_eq!(down_in(&home, Product::Postgres).unwrap(), Left::Running(up));
+        assert_eq!(left_in(&home).unwrap(), Left::Nothing);
+        assert_eq!(process::all_within(&home), []);
+        assert!(!home.exists());
+        assert_eq!(down_in(&home, Product::Postgres).unwrap(), Left::Nothing);
     }
 
     #[test]
-    fn a_server_whose_folder_was_removed_is_ended_all_the_same() {
-        let home = Folder::new("kept").unwrap();
-        up_in(home.path(), Product::MariaDb).unwrap();
-        fs::remove_dir_all(home.path()).unwrap();
-        assert_eq!(process::all_within(home.path()).len(), 1);
-        assert_eq!(down_in(home.path(), Product::MariaDb).unwrap(), None);
-        assert_eq!(process::all_within(home.path()), []);
+    fn two_who_start_a_server_at_once_have_one_and_who_asks_meanwhile_waits_for_it() {
+        let folder = Folder::new("kept").unwrap();
+        let home = folder.path().join("up");
+        let (one, other) = thread::scope(|scope| {
+            let start = || scope.spawn(|| up_in(&home, Product::MariaDb).unwrap());
+            let (one, other) = (start(), start());
+            while !home.exists() {
+                thread::sleep(Duration::from_millis(5));
+            }
+            assert_eq!(left_in(&home).unwrap(), Left::Running(one.join().unwrap()));
+            (left_in(&home).unwrap(), other.join().unwrap())
+        });
+        assert_eq!(one, Left::Running(other));
+        assert_eq!(process::all_within(&home).len(), 1);
+    }
+
+    #[test]
+    fn a_server_whose_folder_was_removed_is_seen_and_ended_all_the_same() {
+        let folder = Folder::new("kept").unwrap();
+        let home = folder.path().join("up");
+        up_in(&home, Product::MariaDb).unwrap();
+        fs::remove_dir_all(&home).unwrap();
+        assert_eq!(left_in(&home).unwrap(), Left::Astray);
+        assert_eq!(down_in(&home, Product::MariaDb).unwrap(), Left::Astray);
+        assert_eq!(process::all_within(&home), []);
+    }
+
+    #[test]
+    fn a_server_that_a_panic_left_behind_ends_with_its_folder() {
+        let folder = Folder::new("kept").unwrap();
+        let home = folder.path().join("up");
+        up_in(&home, Product::MariaDb).unwrap();
+        drop(folder);
+        assert_eq!(process::all_within(&home), []);
     }
 
     #[test]
     fn a_process_that_has_the_number_of_a_server_is_no_server_and_is_not_stopped() {
-        let home = Folder::new("kept").unwrap();
+        let folder = Folder::new("kept").unwrap();
+        let home = folder.path().join("up");
+        open_to_all(&home).unwrap();
         let mut other = Command::new("sleep").arg("600").spawn().unwrap();
         let url = "mysql://root@127.0.0.1:15001/test".to_owned();
         let pid = other.id().try_into().unwrap();
         let kept = Kept { version: "MySQL 9.7.4".to_owned(), url, pid };
-        fs::write(state_file(home.path()), kept.state()).unwrap();
-        assert_eq!(kept_in(home.path()), None);
-        assert_eq!(down_in(home.path(), Product::MySql).unwrap(), None);
+        fs::write(state_file(&home), kept.state()).unwrap();
+        assert_eq!(left_in(&home).unwrap(), Left::Nothing);
+        assert_eq!(down_in(&home, Product::MySql).unwrap(), Left::Nothing);
         assert!(other.try_wait().unwrap().is_none());
         other.kill().unwrap();
         other.wait().unwrap();

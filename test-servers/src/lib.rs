@@ -24,7 +24,7 @@ mod zones;
 
 pub use error::Error;
 pub use install::{install, install_tools};
-pub use kept::{Kept, down, kept, up};
+pub use kept::{Kept, Left, down, kept, left, up};
 pub use pgbouncer::PgBouncer;
 pub use product::Product;
 pub use server::{Server, Setup};

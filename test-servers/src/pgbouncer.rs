@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::error::wanted;
-use crate::folder::Folder;
+use crate::folder::{Folder, write_for_all};
 use crate::process::{self, Life, command, other_user};
 use crate::{Error, Product, Server, binaries, port, wire};
 
@@ -68,12 +68,12 @@ impl Drop for PgBouncer {
 fn launch(folder: &Path, server: u16, port: u16) -> Result<Child, Error> {
     let program = binaries::program("pgbouncer").ok_or_else(|| {
         Error::new(
-            "PgBouncer is not installed; run `cargo xtask db up`, which installs it where it may, or on Debian \
-             and Ubuntu `apt-get install pgbouncer`",
+            "PgBouncer is not installed; run `cargo xtask test`, which installs it where it may; or on Debian and \
+             Ubuntu `sudo apt-get install pgbouncer`",
         )
     })?;
     let write = |name: &str, text: &str| {
-        fs::write(folder.join(name), text).map_err(Error::while_doing(format_args!("write {name}")))
+        write_for_all(&folder.join(name), text).map_err(Error::while_doing(format_args!("write {name}")))
     };
     write("pgbouncer.ini", &settings(server, port))?;
     write("users", "\"postgres\" \"\"\n")?;

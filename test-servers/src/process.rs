@@ -1,5 +1,6 @@
 //! Programs that die with us, and the processes of a folder.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -16,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User, geteuid};
 
 use crate::Error;
+use crate::instance::tail;
 
 /// How long a process may outlive us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +69,10 @@ pub(crate) fn command(program: &OsStr, folder: &Path, user: Option<&User>, life:
     }
     command.arg("--").arg(program).current_dir(folder).stdin(Stdio::null());
     command.env("TZ", "Europe/Berlin").env("LC_ALL", "C");
+    // Libpq, and PostgreSQL's own programs, take servers, options and directories from there.
+    for (name, _) in env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PG")) {
+        command.env_remove(name);
+    }
     command
 }
 
@@ -107,7 +113,7 @@ pub(crate) fn run(mut command: Command) -> Result<Output, Error> {
     Err(Error::new(format!(
         "{name} failed, {}: {}",
         output.status,
-        String::from_utf8_lossy(&said).trim_end()
+        tail(String::from_utf8_lossy(&said).trim_end())
     )))
 }
 

@@ -1,3 +1,4 @@
+use std::env;
 use std::fmt;
 
 /// A database server that the tests run on.
@@ -5,7 +6,7 @@ use std::fmt;
 pub enum Product {
     /// PostgreSQL 14 or later.
     Postgres,
-    /// MariaDB 10.11 or later.
+    /// MariaDB 10.6 or later.
     MariaDb,
     /// MySQL 8.4 or later.
     MySql,
@@ -46,17 +47,31 @@ impl Product {
         }
     }
 
+    /// The URL in the variable.
+    pub fn named_url(self) -> Option<String> {
+        env::var(self.variable()).ok().filter(|url| !url.is_empty())
+    }
+
     /// What to do when its programs are not installed.
     pub(crate) fn way_out(self) -> String {
-        let on_debian = match self {
-            Self::Postgres => "on Debian and Ubuntu `apt-get install postgresql`",
-            Self::MariaDb => "on Debian and Ubuntu `apt-get install mariadb-server-core mariadb-client-core`",
-            Self::MySql => "on Ubuntu `apt-get install mysql-server-core` if that is 8.4 or later",
+        format!("run `cargo xtask db up`, which installs it where it may; or {}", self.by_hand())
+    }
+
+    /// What to do when they cannot be installed.
+    pub(crate) fn by_hand(self) -> String {
+        let install = match self {
+            Self::Postgres => "on Debian and Ubuntu `sudo apt-get install postgresql`",
+            Self::MariaDb => {
+                "on Debian and Ubuntu `sudo apt-get install mariadb-server-core mariadb-client-core`"
+            }
+            Self::MySql => "put the `mysqld` of a MySQL of 8.4 or later on PATH",
         };
-        format!(
-            "run `cargo xtask db up`, which installs it where it may, or set {} to the URL of a running server, or {on_debian}",
-            self.variable()
-        )
+        // Who has set it needs the programs all the same, for servers that a test has to itself.
+        let name = match self.named_url() {
+            Some(_) => String::new(),
+            None => format!(", or set {} to the URL of a running server", self.variable()),
+        };
+        format!("{install}{name}")
     }
 }
 

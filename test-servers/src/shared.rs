@@ -1,4 +1,3 @@
-use std::env;
 use std::sync::OnceLock;
 
 use crate::error::wanted;
@@ -28,7 +27,7 @@ struct Shared {
 
 impl Shared {
     fn find(product: Product) -> Result<Self, Error> {
-        if let Some(url) = env::var(product.variable()).ok().filter(|url| !url.is_empty()) {
+        if let Some(url) = product.named_url() {
             return Ok(Self { url, _ours: None });
         }
         if let Some(kept) = kept(product)? {

@@ -17,12 +17,13 @@ struct Holder {
 
 impl Holder {
     fn of(product: Product, how: &str) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_hold"))
-            .args([product.name(), how])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_hold"));
+        process.args([product.name(), how]);
+        Self::started(process)
+    }
+
+    fn started(mut process: Command) -> Self {
+        let mut process = process.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut data = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut data).unwrap();
         Self { process, data: data.trim_end().into() }
@@ -91,4 +92,44 @@ fn nothing_is_left_of_a_server_that_is_dropped() {
         assert!(!data.exists(), "{}", data.display());
         assert_eq!(processes_in(&data), 0, "{product}");
     }
+}
+
+/// A folder with a space in its name and the program in it, which takes it for cargo's target: nothing
+/// that this machine has made already is used.
+fn new_target(name: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&target);
+    fs::create_dir_all(&target).unwrap();
+    fs::write(target.join("CACHEDIR.TAG"), "").unwrap();
+    fs::hard_link(env!("CARGO_BIN_EXE_hold"), target.join("hold")).unwrap();
+    target
+}
+
+#[test]
+fn a_mariadb_is_made_in_any_folder_and_without_the_options_of_the_user() {
+    let target = new_target("a target of MariaDB");
+    fs::write(target.join(".my.cnf"), "[mariadbd]\nno-such-option=1\n").unwrap();
+    let old = target.join("test-servers/new-mariadb-10.6.1-0");
+    fs::create_dir_all(&old).unwrap();
+    let mut hold = Command::new(target.join("hold"));
+    hold.arg("mariadb").env("HOME", &target);
+    let data = Holder::started(hold).kill();
+    assert!(data.starts_with(&target), "{}", data.display());
+    until("the server is gone", || processes_in(&data) == 0);
+    assert!(!old.exists(), "a data directory of another version stays");
+    fs::remove_dir_all(target).unwrap();
+}
+
+#[test]
+fn neither_the_umask_nor_the_variables_of_libpq_keep_a_postgres_and_what_is_around_it_from_running() {
+    let target = new_target("a target of PostgreSQL");
+    let mut hold = Command::new("sh");
+    hold.args(["-c", "umask 077 && exec \"$0\" postgres surrounded"]).arg(target.join("hold"));
+    for variable in ["PGOPTIONS", "PGSSLMODE", "PGSERVICE", "PGDATA"] {
+        hold.env(variable, "none such");
+    }
+    let data = Holder::started(hold).kill();
+    assert!(data.starts_with(&target), "{}", data.display());
+    until("the servers are gone", || processes_in(&target) == 0);
+    fs::remove_dir_all(target).unwrap();
 }

@@ -23,6 +23,14 @@ on_each_product! {
     it_takes_options_environment_and_files
 }
 
+#[test]
+fn a_statement_reads_no_file_of_the_machine() {
+    for product in [Product::MariaDb, Product::MySql] {
+        let server = Server::start(product, Setup::default());
+        assert_eq!(server.ask("SELECT LOAD_FILE('/etc/passwd')"), None, "{product}");
+    }
+}
+
 fn a_server_comes_back_on_its_port_with_its_data(product: Product) {
     let mut server = Server::start(product, Setup::default());
     let url = server.url();

@@ -5,10 +5,9 @@ use std::time::Instant;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use test_servers::{Kept, Product, down, kept, up};
+use test_servers::{Kept, Left, Product, down, install, left, up};
 
-use crate::servers::provide_programs;
-use crate::step::{Failure, Tool, require};
+use crate::step::{Failure, Tool, announce, require};
 
 #[derive(Subcommand)]
 pub(crate) enum Action {
@@ -43,44 +42,49 @@ pub(crate) fn run(action: &Action) -> Result<(), Failure> {
     let since = Instant::now();
     let mut rows = Vec::new();
     let mut exports = Vec::new();
-    match action {
-        Action::Up(products) => {
-            for product in products.chosen().iter().copied() {
-                provide_programs(product, since)?;
+    let (Action::Up(products) | Action::Down(products) | Action::Status(products)) = action;
+    let outcome = products.chosen().iter().copied().try_for_each(|product| {
+        let became = match action {
+            Action::Up(_) => {
+                install(product, &|what| announce(since, what))?;
                 let kept = up(product)?;
                 exports.push(format!("export {}='{}'", product.variable(), kept.url));
-                rows.push(row(product, Some(kept), ""));
+                Ok(kept)
             }
-        }
-        Action::Down(products) => {
-            for product in products.chosen().iter().copied() {
-                let stopped = down(product)?;
-                let what = if stopped.is_some() { "stopped" } else { "did not run" };
-                rows.push(row(product, None, what));
-            }
-        }
-        Action::Status(products) => {
-            for product in products.chosen().iter().copied() {
-                rows.push(row(product, kept(product)?, "does not run"));
-            }
-        }
-    }
+            Action::Down(_) => Err(match down(product)? {
+                Left::Running(_) | Left::Astray => "stopped",
+                Left::Nothing => "did not run",
+            }),
+            Action::Status(_) => match left(product)? {
+                Left::Running(kept) => Ok(kept),
+                Left::Astray => Err("runs where nobody finds it; `cargo xtask db down` ends it"),
+                Left::Nothing => Err("does not run"),
+            },
+        };
+        rows.push(row(product, became));
+        Ok(())
+    });
     let mut out = io::stdout().lock();
-    // A reader that has seen enough may close the pipe.
+    // What came before a failure is said all the same. A reader that has seen enough may close the pipe.
     let _ = table(&rows).into_iter().chain(exports).try_for_each(|line| writeln!(out, "{line}"));
-    Ok(())
+    outcome
 }
 
 /// What every server is started with.
 pub(crate) const TOOLS: &[Tool] = &[
-    Tool { program: "setpriv", probe: &["--version"], way_out: "on Debian `apt-get install util-linux`" },
-    Tool { program: "setsid", probe: &["--version"], way_out: "on Debian `apt-get install util-linux`" },
+    Tool { program: "setpriv", probe: &["--version"], way_out: UTIL_LINUX },
+    Tool { program: "setsid", probe: &["--version"], way_out: UTIL_LINUX },
 ];
 
+const UTIL_LINUX: &str =
+    "servers are started on Linux, with util-linux; on Debian and Ubuntu `sudo apt-get install util-linux`";
+
 /// The product, its version, and where it is or what became of it.
-fn row(product: Product, kept: Option<Kept>, otherwise: &str) -> [String; 3] {
-    let (version, place) =
-        kept.map_or_else(|| (product.to_string(), otherwise.to_owned()), |kept| (kept.version, kept.url));
+fn row(product: Product, became: Result<Kept, &str>) -> [String; 3] {
+    let (version, place) = match became {
+        Ok(kept) => (kept.version, kept.url),
+        Err(what) => (product.to_string(), what.to_owned()),
+    };
     [product.name().to_owned(), version, place]
 }
 
@@ -97,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_columns_of_the_table_are_as_wide_as_their_widest() {
-        let rows = [row(Product::Postgres, None, "stopped"), row(Product::MySql, None, "did not run")];
+        let rows = [row(Product::Postgres, Err("stopped")), row(Product::MySql, Err("did not run"))];
         assert_eq!(table(&rows), ["postgres  PostgreSQL  stopped", "mysql     MySQL       did not run"]);
     }
 

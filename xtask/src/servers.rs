@@ -1,10 +1,9 @@
 //! The servers that a run of tests shares.
 
-use std::env;
 use std::thread;
 use std::time::Instant;
 
-use test_servers::{Product, Server, Setup, install, install_tools, kept};
+use test_servers::{Error, Product, Server, Setup, install, install_tools, kept};
 
 use crate::step::{Failure, announce};
 
@@ -23,12 +22,16 @@ pub(crate) fn provide(products: &[Product], since: Instant) -> Result<Servers, F
     let mut to_start = Vec::new();
     let mut said = Vec::new();
     for product in products.iter().copied() {
-        // Who names a server has seen to the machine; the URL may hold a password.
-        if env::var_os(product.variable()).is_some_and(|url| !url.is_empty()) {
+        let installed = install_programs(product, since);
+        if product.named_url().is_some() {
+            if let Err(error) = installed {
+                announce(since, &format!("tests that start a server of their own will fail: {error}"));
+            }
+            // Not the URL, which may hold a password.
             said.push(format!("{product} from {}", product.variable()));
             continue;
         }
-        provide_programs(product, since)?;
+        installed?;
         match kept(product)? {
             Some(kept) => {
                 said.push(format!("{} at {}", kept.version, kept.url));
@@ -54,10 +57,9 @@ pub(crate) fn provide(products: &[Product], since: Instant) -> Result<Servers, F
 }
 
 /// Installs what the product's tests run, if it is missing: some start servers of their own, with other
-/// settings, with a clock that jumps, behind a PgBouncer.
-pub(crate) fn provide_programs(product: Product, since: Instant) -> Result<(), Failure> {
+/// settings, with a clock that jumps, behind a PgBouncer. What takes the least comes first.
+fn install_programs(product: Product, since: Instant) -> Result<(), Error> {
     let say = |what: &str| announce(since, what);
-    install(product, &say)?;
-    install_tools(&say)?;
-    Ok(())
+    install_tools(product, &say)?;
+    install(product, &say)
 }

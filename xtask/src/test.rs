@@ -89,15 +89,15 @@ fn steps(tests: &Tests) -> Vec<Step> {
 
 /// The servers that the tests need.
 fn products(tests: &Tests) -> Vec<Product> {
-    let mut packages = packages(&tests.arguments);
-    let mut needed = Vec::new();
-    match tests.backend {
-        Some(backend) => needed.extend_from_slice(backend.products()),
-        // The whole workspace.
-        None if packages.is_empty() => packages.extend(NEED_SERVERS.iter().map(|(name, _)| *name)),
-        None => {}
-    }
-    for (_, products) in NEED_SERVERS.iter().filter(|(name, _)| packages.contains(name)) {
+    let packages = packages(&tests.arguments);
+    // A pattern, a version, a path: what is not a name alone may stand for any crate.
+    let is_name =
+        |word: &&str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    let all = tests.arguments.iter().any(|argument| argument == "--workspace" || argument == "--all");
+    let some = !packages.is_empty() && packages.iter().all(is_name) && !all;
+    let some = tests.backend.is_some() || some;
+    let mut needed = tests.backend.map_or(&[][..], Backend::products).to_vec();
+    for (_, products) in NEED_SERVERS.iter().filter(|(name, _)| !some || packages.contains(name)) {
         needed.extend_from_slice(products);
     }
     Product::ALL.into_iter().filter(|product| needed.contains(product)).collect()
@@ -237,6 +237,14 @@ mod tests {
             needed(None, &["-p", "lease-core", "--package", "lease-mysql", "-p=lease-postgres"]),
             Product::ALL
         );
+    }
+
+    #[test]
+    fn what_may_stand_for_any_crate_needs_every_server() {
+        for package in ["lease-*", "lease-core@0.1.0", "path+file:///lease-core"] {
+            assert_eq!(needed(None, &["-p", package]), Product::ALL, "{package}");
+        }
+        assert_eq!(needed(None, &["-p", "lease-core", "--workspace"]), Product::ALL);
     }
 
     #[test]

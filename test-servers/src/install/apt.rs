@@ -1,8 +1,11 @@
 //! The package manager of Debian and Ubuntu.
 
+use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::unistd::geteuid;
 
@@ -24,9 +27,7 @@ impl Apt {
         if may(prefix) {
             return Ok(Self { prefix });
         }
-        Err(Error::new(
-            "only root or a user of sudo without a password may install it; run `cargo xtask db up` as such a one",
-        ))
+        Err(Error::new("only root or a user of sudo without a password may install packages"))
     }
 
     /// The first of these sets of packages that the system's lists know; the lists are fetched if they
@@ -41,53 +42,75 @@ impl Apt {
             return Ok(packages);
         }
         say("fetching the lists of packages with apt-get update");
-        self.run("apt-get", &["-qq", "update"])?;
+        self.update(say)?;
         let names = || sets.iter().map(|packages| packages.join(" and ")).collect::<Vec<_>>().join(", or ");
         let known = sets.iter().copied().find(is_known);
         known.ok_or_else(|| Error::new(format!("this system's package sources do not have {}", names())))
     }
 
     /// Installs packages as the system configures them, but starts no service of theirs. Nothing that is
-    /// installed is removed for them.
-    pub(super) fn install(&self, packages: &[&str], say: &dyn Fn(&str)) -> Result<(), Error> {
+    /// installed is removed for them. The script `before` is run by the same shell, so that its traps hold.
+    pub(super) fn install(&self, packages: &[&str], before: &str, say: &dyn Fn(&str)) -> Result<(), Error> {
         say(&format!("installing {} with apt-get", packages.join(" and ")));
         let options =
             ["-qq", "-y", "--no-install-recommends", "--no-remove", "-o", "DPkg::Lock::Timeout=300"];
-        let install = || self.run("apt-get", &[&options[..], &["install"], packages].concat());
+        let words = [&["apt-get"], &options[..], &["install"], packages].concat();
+        let install = || self.run(&after(before, &words));
         install().or_else(|_| {
             // Old lists name packages that the mirror no longer has.
             say("that failed; fetching the lists of packages and trying once more");
-            self.run("apt-get", &["-qq", "update"])?;
+            self.update(say)?;
             install()
         })
     }
 
-    /// Writes a file of the system.
-    pub(super) fn write(&self, path: &str, text: &str) -> Result<(), Error> {
-        let script = "mkdir -p \"$(dirname \"$0\")\" && printf %s \"$1\" >\"$0\"";
-        self.run("sh", &["-c", script, path, text])
+    fn update(&self, say: &dyn Fn(&str)) -> Result<(), Error> {
+        patiently(say, Duration::from_secs(5), || self.run(&["apt-get", "-qq", "update"]))
     }
 
-    /// Removes a file of the system.
-    pub(super) fn remove(&self, path: &str) -> Result<(), Error> {
-        self.run("rm", &["-f", path])
-    }
-
-    fn run(&self, program: &str, arguments: &[&str]) -> Result<(), Error> {
-        let words = [self.prefix, &["env"], UNATTENDED, &[program], arguments].concat();
+    fn run(&self, words: &[&str]) -> Result<(), Error> {
+        let words = [self.prefix, &["env"], UNATTENDED, words].concat();
         output(&words.iter().map(OsString::from).collect::<Vec<_>>()).map(drop)
     }
+}
+
+/// The words of a shell that runs the script and then the command.
+pub(super) fn after<'a>(script: &'a str, command: &[&'a str]) -> Vec<&'a str> {
+    if script.is_empty() {
+        return command.to_vec();
+    }
+    [&["sh", "-c", "eval \"$0\"; \"$@\"; exit $?", script], command].concat()
+}
+
+/// Tries again for some minutes while another apt is at work. Installing waits by itself; fetching lists
+/// fails at once, and has no exit code of its own for that.
+fn patiently(
+    say: &dyn Fn(&str),
+    pause: Duration,
+    mut attempt: impl FnMut() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let since = Instant::now();
+    let mut outcome = attempt();
+    while since.elapsed() < Duration::from_secs(300)
+        && outcome.as_ref().is_err_and(|error| error.to_string().contains("Could not get lock"))
+    {
+        say("another apt is at work; waiting for it");
+        thread::sleep(pause);
+        outcome = attempt();
+    }
+    outcome
 }
 
 /// Packages ask nothing and start no service: with systemd, and with the older way of run levels.
 const UNATTENDED: &[&str] = &["DEBIAN_FRONTEND=noninteractive", "SYSTEMD_OFFLINE=1", "RUNLEVEL=1"];
 
-/// Fails when this system has no apt.
+/// Fails when nothing may be installed, or this system has no apt.
 pub(super) fn is_there() -> Result<(), Error> {
+    if env::var_os("LEASE_TEST_INSTALL").is_some_and(|answer| answer == "no") {
+        return Err(Error::new("LEASE_TEST_INSTALL=no forbids that"));
+    }
     let missing = ["apt-get", "apt-cache", "dpkg-deb"].into_iter().find(|name| program(name).is_none());
-    missing.map_or(Ok(()), |name| {
-        Err(Error::new(format!("this system has no {name}; install it in your system's way")))
-    })
+    missing.map_or(Ok(()), |name| Err(Error::new(format!("this system has no {name}"))))
 }
 
 /// The version of this package that an apt with these options would install.
@@ -143,6 +166,15 @@ mod tests {
         let policy = "mariadb-server-core:\n  Installed: (none)\n  Candidate: 1:10.11.19-0+deb12u1\n  Version table:\n";
         assert_eq!(candidate_in(policy), Version::leading("10.11.19"));
         assert_eq!(candidate_in("mysql-server-core:\n  Candidate: 9.7.4-2\n"), Version::leading("9.7.4"));
+    }
+
+    #[test]
+    fn another_apt_is_waited_for_and_other_failures_are_not() {
+        let mut outcomes =
+            ["E: Could not get lock /var/lib/apt/lists/lock.", "E: no network", "late"].into_iter();
+        let outcome = patiently(&|_| (), Duration::ZERO, || Err(Error::new(outcomes.next().unwrap())));
+        assert_eq!(outcome.unwrap_err().to_string(), "E: no network");
+        assert_eq!(outcomes.next(), Some("late"));
     }
 
     #[test]

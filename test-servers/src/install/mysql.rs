@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use super::apt::{candidate, is_there, output, place};
-use crate::binaries;
-use crate::folder::Folder;
+use crate::binaries::{self, Binaries};
+use crate::folder::{self, Folder};
 use crate::{Error, Product};
 
 /// What the packages of MySQL's server alone are called.
@@ -17,6 +17,11 @@ const PACKAGES: &[&str] = &["mysql-server-core", "mysql-server-core-8.4"];
 /// suites elsewhere, and unpacks it.
 pub(super) fn unpack(say: &dyn Fn(&str)) -> Result<(), Error> {
     is_there()?;
+    // Of two at once one waits for the other, and then has nothing to do.
+    let _lock = folder::lock(&folder::base()?.join("mysql.lock"))?;
+    if Binaries::find(Product::MySql).is_ok() {
+        return Ok(());
+    }
     let folder = Folder::new("unpack")?;
     let home = folder.path();
     let mut apt = PrivateApt::in_folder(home)?;
@@ -38,6 +43,7 @@ pub(super) fn unpack(say: &dyn Fn(&str)) -> Result<(), Error> {
         output(&["dpkg-deb".into(), "-x".into(), archive.into(), root.clone().into()])?;
     }
     let unpacked = binaries::unpacked()?;
+    // What is there is no MySQL that can be used, so no server runs from it.
     let _ = fs::remove_dir_all(&unpacked);
     fs::rename(&root, &unpacked).map_err(Error::while_doing(format_args!("create {}", unpacked.display())))
 }
@@ -86,12 +92,9 @@ impl PrivateApt {
     fn newest(&self) -> Result<&'static str, Error> {
         let known = PACKAGES.iter().filter_map(|name| Some((candidate(&self.options, name)?, *name)));
         let newest = known.filter(|(version, _)| binaries::is_new_enough(Product::MySql, version)).max();
-        newest.map(|(_, name)| name).ok_or_else(|| {
-            Error::new(format!(
-                "the package sources have none that is new enough; {}",
-                Product::MySql.way_out()
-            ))
-        })
+        newest
+            .map(|(_, name)| name)
+            .ok_or_else(|| Error::new("the package sources have none that is new enough"))
     }
 
     fn get(&self, arguments: &[&str]) -> Result<(), Error> {
