@@ -123,6 +123,27 @@ async fn a_claim_whose_answer_never_came_is_not_sent_again_and_its_release_frees
 }
 
 #[tokio::test]
+async fn a_claim_whose_session_was_ended_midway_is_not_sent_again() {
+    let sandbox = Sandbox::new().await;
+    let (store, other) = (sandbox.store(), sandbox.sql().await);
+    let insert = "INSERT INTO leases (name, holder, term, claimed_at_ms, renewed_at_ms, expires_at_ms, ttl_ms) \
+                  VALUES ('a', '00000000000000000000000000000000', 41, 1, 2, 3, 4)";
+    other.run(&sandbox.text(&format!("BEGIN; {insert}"))).await;
+    let claim = new_claim("a");
+    let mut waiting = Box::pin(store.claim(&claim, LONG));
+    assert!(is_pending(&mut waiting));
+    let end = format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
+        sandbox.table
+    );
+    let ended = async || !other.client.query(&end, &[]).await.unwrap().is_empty();
+    eventually("the claim waits, and its session is ended", ended).await;
+    let error = is_err(waiting.await, ErrorKind::Unavailable);
+    assert_eq!(error.effect(), Effect::Unknown);
+    assert!(error.to_string().contains("57P01"), "{error}");
+}
+
+#[tokio::test]
 async fn what_can_be_repeated_is_sent_again_when_its_answer_never_came() {
     let sandbox = Sandbox::new().await;
     for pooler in [false, true] {
