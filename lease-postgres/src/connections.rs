@@ -93,10 +93,9 @@ impl Own {
         let object = match timeout(limit.left(), lane.get()).await {
             Ok(Ok(object)) => object,
             Ok(Err(managed::PoolError::Backend(error))) => return Err(error),
-            Ok(Err(_)) => return Err(none_free()),
             // While there is room, what took the time was connecting.
             Err(_) if lane.status().size < lane.status().max_size => return Err(no_answer()),
-            Err(_) => return Err(none_free()),
+            Ok(Err(_)) | Err(_) => return Err(none_free()),
         };
         Ok(InUse { object: Some(object), generation: &self.generation })
     }
@@ -217,4 +216,46 @@ fn of_pool(error: PoolError) -> StoreError {
         other => format!("the pool gives no connection: {other}"),
     };
     StoreError::new(ErrorKind::Unavailable, message.replace(char::is_control, " ")).without_effect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_idle_connection_is_used_while_it_is_young_and_none_has_hung() {
+        let url = test_servers::shared(test_servers::Product::Postgres);
+        let (config, tls) = crate::url::parse(&url).unwrap();
+        let opener = Opener::new(&config, tls).unwrap();
+        let connection = opener.open().await.unwrap();
+        let used_before = |time| {
+            let used = Instant::now().checked_sub(time).unwrap();
+            Metrics { created: used, recycled: None, ..Metrics::default() }
+        };
+        let generation = opener.generation();
+        assert!(generation.may_use(&connection, &used_before(LEFT_OVER / 2)));
+        assert!(!generation.may_use(&connection, &used_before(LEFT_OVER)));
+        generation.rise();
+        assert!(!generation.may_use(&connection, &used_before(Duration::ZERO)));
+    }
+
+    /// No lane is asked to close its own.
+    #[tokio::test]
+    async fn what_is_left_over_in_one_lane_is_closed_when_another_is_used() {
+        let url = test_servers::shared(test_servers::Product::Postgres);
+        let (config, tls) = crate::url::parse(&url).unwrap();
+        let clock: Arc<dyn lease_core::Clock> = lease_core::SystemClock::shared().unwrap();
+        let limit = Limit::new(&clock, Duration::from_secs(120));
+        let Connections::Own(own) = Connections::own(&Opener::new(&config, tls).unwrap()) else {
+            panic!("it has connections of its own")
+        };
+        let idle = |lane: Lane| own.lanes[lane as usize].status().size;
+        own.lend(Lane::Other, &limit).await.unwrap().object.take();
+        assert_eq!(idle(Lane::Other), 1);
+        own.generation.rise();
+        own.lend(Lane::Batch, &limit).await.unwrap().object.take();
+        assert_eq!((idle(Lane::Other), idle(Lane::Batch)), (0, 1));
+    }
 }

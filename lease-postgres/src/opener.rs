@@ -345,8 +345,18 @@ mod tests {
         let mut dead = Config::new();
         dead.host("h").hostaddr("127.0.0.1".parse().unwrap()).port(silent.local_addr().unwrap().port());
         let attempts = [dead, good].map(|one| (shown(&one), opener.open_candidate(one)));
-        let opened = timeout(Duration::from_secs(60), first_of("addresses", attempts)).await;
-        opened.expect("the silent one was waited for").unwrap();
+        let answer = timeout(Duration::from_secs(60), first_of("addresses", attempts)).await;
+        answer.expect("the silent one was waited for").unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_time_to_connect_is_that_of_the_whole_attempt() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgres://me@{}/x?connect_timeout=1", silent.local_addr().unwrap());
+        let (config, tls) = crate::url::parse(&url).unwrap();
+        let opener = Opener::new(&config, tls).unwrap();
+        let answer = timeout(Duration::from_secs(60), opener.open()).await.expect("it was waited for");
+        assert_eq!(answer.err().map(|error| error.kind()), Some(Unavailable));
     }
 
     #[tokio::test]

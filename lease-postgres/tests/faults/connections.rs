@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lease_core::store::{ClaimAnswer, Effect, ReleaseAnswer};
-use lease_core::{ErrorKind, LeaseStore, Term};
+use lease_core::store::{ClaimAnswer, Effect, LeaseRow, Observed, ReleaseAnswer, SlotEnd};
+use lease_core::{ErrorKind, LeaseStore, Slot, Term};
 use lease_testkit::{Direction, Proxy, Wire};
 use test_servers::{Product, Server, Setup};
 
@@ -28,17 +28,15 @@ async fn renewals_after_the_idle_connections_were_killed_go_through() {
     let sandbox = Sandbox::new().await;
     let application = unique("killed");
     let url = format!("{}?application_name={application}", sandbox.url);
-    for pooler in [false, true] {
-        let store = sandbox.options().pooler(pooler).open(&url).unwrap();
-        let held = take(&store, &format!("pooler: {pooler}")).await;
-        for _ in 0..3 {
-            renews(&store, &held).await;
-            store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap();
-            kill(&sandbox, &application).await;
-            assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
-            renews(&store, &held).await;
-            store.verify(&held.name, &held.holder, LONG).await.unwrap();
-        }
+    let store = sandbox.options().open(&url).unwrap();
+    let held = take(&store, "a").await;
+    for _ in 0..3 {
+        renews(&store, &held).await;
+        store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap();
+        kill(&sandbox, &application).await;
+        assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
+        renews(&store, &held).await;
+        store.verify(&held.name, &held.holder, LONG).await.unwrap();
     }
 }
 
@@ -76,7 +74,7 @@ async fn renewals_and_claims_go_on_while_the_database_is_set_to_read_only() {
     let before = sandbox.store();
     let held = take(&before, "a").await;
     sandbox.run(&set("on")).await;
-    for store in [&before, &sandbox.store(), &sandbox.options().pooler(true).open(&url).unwrap()] {
+    for store in [&before, &sandbox.store()] {
         renews(store, &held).await;
         assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
         assert_eq!(store.claim(&new_claim("a"), LONG).await.unwrap(), ClaimAnswer::Held);
@@ -102,24 +100,45 @@ pub(crate) fn proxied(url: &str) -> (Proxy, String) {
 #[tokio::test]
 async fn a_claim_whose_answer_never_came_is_not_sent_again_and_its_release_frees_it() {
     let sandbox = Sandbox::new().await;
-    for pooler in [false, true] {
-        let (proxy, url) = proxied(&sandbox.url);
-        let store = sandbox.options().pooler(pooler).open(&url).unwrap();
-        take(&store, &unique("warm")).await;
-        let claim = new_claim(&unique("a"));
-        proxy.cut_before(1, Direction::ToClient);
-        let error = is_err(store.claim(&claim, LONG).await, ErrorKind::Unavailable);
-        assert_eq!(error.effect(), Effect::Unknown);
-        // In a transaction the cut may have come before its commit.
-        let left = store.inspect(&claim.name, LONG).await.unwrap().row;
-        assert!(
-            left.as_ref().is_none_or(|row| row.term == Term::FIRST && row.holder == claim.holder),
-            "{left:?}"
-        );
-        assert!(pooler || left.is_some());
-        store.release(&claim.name, &claim.holder, LONG).await.unwrap();
-        granted(store.claim(&new_claim(claim.name.as_str()), LONG).await);
-    }
+    let (proxy, url) = proxied(&sandbox.url);
+    let store = sandbox.options().open(&url).unwrap();
+    take(&store, &unique("warm")).await;
+    let claim = new_claim(&unique("a"));
+    proxy.cut_before(1, Direction::ToClient);
+    let error = is_err(store.claim(&claim, LONG).await, ErrorKind::Unavailable);
+    assert_eq!(error.effect(), Effect::Unknown);
+    // The cut may have come before its commit.
+    let left = store.inspect(&claim.name, LONG).await.unwrap().row;
+    let is_its = |row: &LeaseRow| row.term == Term::FIRST && row.holder == claim.holder;
+    assert!(left.as_ref().is_none_or(is_its), "{left:?}");
+    store.release(&claim.name, &claim.holder, LONG).await.unwrap();
+    granted(store.claim(&new_claim(claim.name.as_str()), LONG).await);
+}
+
+/// Sent again, they would deny what they have done.
+#[tokio::test]
+async fn a_clearing_and_a_late_end_whose_answer_never_came_are_not_sent_again() {
+    let sandbox = Sandbox::new().await;
+    let (proxy, url) = proxied(&sandbox.url);
+    let store = sandbox.options().open(&url).unwrap();
+    let slot = Slot::from_millis(1).unwrap();
+    let round = new_claim("a");
+    store.claim_slot(&round, slot, LONG).await.unwrap();
+    let seen = store.inspect(&round.name, LONG).await.unwrap().row.unwrap().observed();
+    // So that both lanes have a connection.
+    renews(&store, &round).await;
+    let seen = Observed {
+        expires_at: store.inspect(&round.name, LONG).await.unwrap().row.unwrap().expires_at,
+        ..seen
+    };
+    proxy.cut_before(1, Direction::ToClient);
+    let error = is_err(store.clear(&round.name, &seen, LONG).await, ErrorKind::Unavailable);
+    assert_eq!(error.effect(), Effect::Unknown);
+    store.verify(&round.name, &round.holder, LONG).await.unwrap();
+    let end = SlotEnd { name: round.name.clone(), holder: round.holder, slot, passed: None, lost: true };
+    proxy.cut_before(1, Direction::ToClient);
+    let error = is_err(store.finish_slot(&end, LONG).await, ErrorKind::Unavailable);
+    assert_eq!(error.effect(), Effect::Unknown);
 }
 
 #[tokio::test]
@@ -146,22 +165,21 @@ async fn a_claim_whose_session_was_ended_midway_is_not_sent_again() {
 #[tokio::test]
 async fn what_can_be_repeated_is_sent_again_when_its_answer_never_came() {
     let sandbox = Sandbox::new().await;
-    for pooler in [false, true] {
-        let (proxy, url) = proxied(&sandbox.url);
-        let store = sandbox.options().pooler(pooler).open(&url).unwrap();
-        let held = take(&store, &unique("a")).await;
-        renews(&store, &held).await;
-        store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap();
-        proxy.cut_before(1, Direction::ToClient);
-        renews(&store, &held).await;
-        proxy.cut_before(1, Direction::ToClient);
-        assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
-        proxy.cut_before(1, Direction::ToClient);
-        store.verify(&held.name, &held.holder, LONG).await.unwrap();
-        proxy.cut_before(1, Direction::ToClient);
-        let released = store.release(&held.name, &held.holder, LONG).await.unwrap();
-        assert_eq!(released, ReleaseAnswer::Released);
-    }
+    let (proxy, url) = proxied(&sandbox.url);
+    let store = sandbox.options().open(&url).unwrap();
+    let held = take(&store, &unique("a")).await;
+    renews(&store, &held).await;
+    proxy.cut_before(1, Direction::ToClient);
+    renews(&store, &held).await;
+    store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap();
+    proxy.cut_before(1, Direction::ToClient);
+    assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
+    store.verify(&held.name, &held.holder, LONG).await.unwrap();
+    proxy.cut_before(1, Direction::ToClient);
+    store.verify(&held.name, &held.holder, LONG).await.unwrap();
+    proxy.cut_before(1, Direction::ToClient);
+    let released = store.release(&held.name, &held.holder, LONG).await.unwrap();
+    assert_eq!(released, ReleaseAnswer::Released);
 }
 
 #[tokio::test]
@@ -188,7 +206,7 @@ async fn a_statement_that_gets_no_answer_is_given_up_and_its_connection_not_used
 
 /// As when a firewall has forgotten them all: no end of a connection is ever told.
 #[tokio::test]
-async fn after_a_connection_that_hung_the_idle_ones_are_not_used_either() {
+async fn after_a_connection_that_hung_the_idle_ones_of_no_lane_are_used() {
     let sandbox = Sandbox::new().await;
     let (proxy, url) = proxied(&sandbox.url);
     let store = sandbox.options().open(&url).unwrap();
@@ -202,12 +220,17 @@ async fn after_a_connection_that_hung_the_idle_ones_are_not_used_either() {
     other.run("COMMIT").await;
     waiting.await.unwrap();
     assert_eq!(proxy.open(), 3);
+    store.renew_many(&[holding(&two)], TTL, LONG).await.unwrap();
     proxy.hold(Direction::ToClient);
     is_err(store.renew(&two.name, &two.holder, TTL, SHORT).await, ErrorKind::Timeout);
     proxy.release(Direction::ToClient);
     let before = proxy.connections();
     renews(&store, &two).await;
     assert_eq!(proxy.connections(), before + 1);
+    store.renew_many(&[holding(&two)], TTL, LONG).await.unwrap();
+    store.inspect(&two.name, LONG).await.unwrap();
+    assert_eq!(proxy.connections(), before + 3);
+    eventually("the old ones are closed", async || proxy.open() == 3).await;
 }
 
 #[tokio::test]

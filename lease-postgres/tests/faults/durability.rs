@@ -16,14 +16,7 @@ async fn claims_on_a_server_that_commits_asynchronously_are_there_after_its_cras
     let sandbox = Sandbox::on(&server.url()).await;
     let manager = Manager::new(server.url().parse().unwrap(), NoTls);
     let pool = Pool::builder(manager).max_size(1).build().unwrap();
-    for (n, store) in [
-        sandbox.store(),
-        sandbox.options().pooler(true).open(&server.url()).unwrap(),
-        sandbox.options().open_pool(pool).unwrap(),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for (n, store) in [sandbox.store(), sandbox.options().open_pool(pool).unwrap()].into_iter().enumerate() {
         let held = take(&store, &format!("n{n}")).await;
         server.kill();
         server.start_again();

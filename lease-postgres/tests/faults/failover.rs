@@ -32,18 +32,14 @@ async fn only_a_primary_is_used_and_the_standby_once_it_has_become_one() {
     // Of the standby alone nothing is had, whichever way it is reached.
     let url = standby.server().url();
     let pool = Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(2).build().unwrap();
-    for store in [
-        sandbox.options().open(&url).unwrap(),
-        sandbox.options().pooler(true).open(&url).unwrap(),
-        sandbox.options().open_pool(pool).unwrap(),
-    ] {
+    for store in [sandbox.options().open(&url).unwrap(), sandbox.options().open_pool(pool).unwrap()] {
         let error = is_harmless(store.check().await, ErrorKind::ReadOnly);
         assert!(error.to_string().contains("standby"), "{error}");
         is_refused(store.claim(&new_claim("b"), SHORT).await);
         is_refused(store.inspect(&held.name, SHORT).await);
         is_refused(store.renew(&held.name, &held.holder, TTL, SHORT).await);
     }
-    is_refused(sandbox.options().pooler(true).open(&url).unwrap().migrate().await);
+    is_refused(sandbox.options().open(&url).unwrap().migrate().await);
 
     primary.stop();
     let promoting = std::thread::spawn(move || {

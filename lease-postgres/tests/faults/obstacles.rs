@@ -108,12 +108,12 @@ async fn a_table_of_somebody_elses_is_named_and_not_altered() {
 }
 
 #[tokio::test]
-async fn a_policy_that_hides_rows_is_refused() {
+async fn row_security_that_applies_to_the_role_is_refused() {
     let sandbox = Sandbox::new().await;
     let role = role(&sandbox.url, "").await;
     sandbox.run(&format!("GRANT SELECT, INSERT, UPDATE ON leases TO {}", role.name)).await;
     sandbox.run("ALTER TABLE leases ENABLE ROW LEVEL SECURITY").await;
-    says(&sandbox.options().open(&role.url).unwrap(), ErrorKind::Denied, "row security").await;
+    says(&sandbox.options().open(&role.url).unwrap(), ErrorKind::Denied, "grant the role BYPASSRLS").await;
     sandbox.store().check().await.unwrap();
 }
 
@@ -138,26 +138,52 @@ async fn a_row_changed_by_hand_is_damaged_and_says_where() {
     assert!(error.to_string().contains("\"nobody\" in column holder"), "{error}");
 }
 
+/// Without an error, so that each would look as if the lease were held or lost.
 #[tokio::test]
-async fn a_pooler_that_the_store_was_not_told_of_is_pointed_out() {
+async fn a_trigger_that_swallows_writes_is_pointed_out() {
     let sandbox = Sandbox::new().await;
-    let store = sandbox.store();
-    let held = take(&store, "a").await;
-    // As when the next statement comes to another session than the one it was prepared in.
-    let forget = sandbox.text("forget_leases");
+    let swallow = sandbox.text("swallow_leases");
     sandbox
         .run(&format!(
-            "CREATE FUNCTION {forget}() RETURNS trigger LANGUAGE plpgsql AS
-                 $$ BEGIN EXECUTE 'DEALLOCATE ALL'; RETURN NULL; END $$;
-             CREATE TRIGGER forget AFTER INSERT ON leases FOR EACH ROW EXECUTE FUNCTION {forget}()"
+            "CREATE FUNCTION {swallow}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$"
         ))
         .await;
-    take(&store, "b").await;
-    let error = is_harmless(store.claim(&new_claim("c"), LONG).await, ErrorKind::Unsupported);
-    assert!(error.to_string().contains("pooler(true)"), "{error}");
-    // The session was not used again.
-    take(&store, "c").await;
-    crate::support::renews(&store, &held).await;
+    for (when, what) in [
+        ("INSERT ON leases", "claim"),
+        ("UPDATE OF renewed_at_ms ON leases", "renewal"),
+        ("UPDATE OF expires_at_ms ON leases FOR EACH ROW WHEN (NEW.expires_at_ms = 0)", "release"),
+    ] {
+        let each = if when.contains("EACH") { "" } else { "FOR EACH ROW" };
+        sandbox
+            .run(&format!("CREATE TRIGGER swallow BEFORE {when} {each} EXECUTE FUNCTION {swallow}()"))
+            .await;
+        says(&sandbox.store(), ErrorKind::Schema, &format!("swallows writes: a {what} on trial")).await;
+        sandbox.run("DROP TRIGGER swallow ON leases").await;
+    }
+    sandbox.store().check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_that_another_inherits_from_is_refused() {
+    let sandbox = Sandbox::new().await;
+    sandbox.run("CREATE TABLE child_leases () INHERITS (leases)").await;
+    says(&sandbox.store(), ErrorKind::Schema, "another table inherits from it").await;
+    sandbox.run("DROP TABLE child_leases").await;
+    sandbox.store().check().await.unwrap();
+}
+
+/// Columns that only ride along in an index are none of its key's.
+#[tokio::test]
+async fn keys_are_known_by_what_they_keep_apart() {
+    let sandbox = Sandbox::new().await;
+    sandbox
+        .run("ALTER TABLE leases DROP CONSTRAINT leases_pkey; ALTER TABLE leases ADD PRIMARY KEY (name) INCLUDE (holder)")
+        .await;
+    sandbox.store().check().await.unwrap();
+    sandbox
+        .run("ALTER TABLE leases DROP CONSTRAINT leases_name_term_key; CREATE UNIQUE INDEX ON leases (name) INCLUDE (term)")
+        .await;
+    says(&sandbox.store(), ErrorKind::Schema, "no UNIQUE (name, term)").await;
 }
 
 #[tokio::test]

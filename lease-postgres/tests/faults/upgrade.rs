@@ -1,7 +1,9 @@
 //! Tables of older and later versions, and many processes starting at once.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
-use lease_core::store::ClaimAnswer;
+use lease_core::store::{ClaimAnswer, RenewAnswer};
 use lease_core::{ErrorKind, LeaseStore};
 use lease_postgres::PostgresStore;
 
@@ -31,8 +33,7 @@ async fn an_older_table_is_upgraded_by_eight_at_once_and_keeps_its_rows() {
     assert!(error.to_string().contains("has no column address"), "{error}");
     is_harmless(before.claim(&new_claim("a"), LONG).await, ErrorKind::Schema);
 
-    let stores: Vec<_> =
-        (0..8).map(|n| sandbox.options().pooler(n % 2 == 0).open(&sandbox.url).unwrap()).collect();
+    let stores: Vec<_> = (0..8).map(|_| sandbox.store()).collect();
     for upgraded in join_all(stores.iter().map(LeaseStore::migrate)).await {
         upgraded.unwrap();
     }
@@ -46,7 +47,7 @@ async fn an_older_table_is_upgraded_by_eight_at_once_and_keeps_its_rows() {
 }
 
 #[tokio::test]
-async fn statements_prepared_before_an_upgrade_or_a_new_table_go_on() {
+async fn stores_that_are_at_work_go_on_after_an_upgrade_and_on_a_new_table() {
     let sandbox = Sandbox::new().await;
     let store = sandbox.store();
     let held = take(&store, "a").await;
@@ -81,7 +82,10 @@ async fn an_upgrade_behind_a_long_transaction_keeps_no_renewal_waiting() {
         watch.client.query_one(&waits, &[]).await.unwrap().get::<_, i64>(0) > 0
     })
     .await;
-    renews(&store, &held).await;
+    // Below the time that the upgrade would wait if it were as patient as other statements.
+    let within = Duration::from_secs(8);
+    let renewed = store.renew(&held.name, &held.holder, TTL, within).await;
+    assert!(matches!(renewed, Ok(RenewAnswer::Renewed(_))), "{renewed:?}");
     assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
     other.run("COMMIT").await;
     // It has tried for some time, and may give up before the other's end; then it is asked again.
