@@ -155,7 +155,9 @@ async fn a_claim_whose_session_was_ended_midway_is_not_sent_again() {
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
         sandbox.table
     );
-    let ended = async || !other.client.query(&end, &[]).await.unwrap().is_empty();
+    // Not in the other's transaction, which would see the sessions of its first look.
+    let watch = sandbox.sql().await;
+    let ended = async || !watch.client.query(&end, &[]).await.unwrap().is_empty();
     eventually("the claim waits, and its session is ended", ended).await;
     let error = is_err(waiting.await, ErrorKind::Unavailable);
     assert_eq!(error.effect(), Effect::Unknown);

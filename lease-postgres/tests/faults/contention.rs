@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 use lease_core::store::{ClaimAnswer, ConditionalAnswer, RenewAnswer, Renewed, SlotAnswer, UnfinishedSlot};
 use lease_core::{LeaseStore, Slot, Term};
+use test_servers::{Product, Server, Setup};
 
 use crate::common::Sql;
 use crate::support::{
@@ -248,8 +249,10 @@ async fn deadlocks_and_serialization_failures_are_tried_again_and_are_no_loss() 
 
 #[tokio::test]
 async fn updates_of_a_renewed_row_stay_on_their_page() {
-    let url = crate::support::database(&crate::common::shared(), "").await;
-    let sandbox = Sandbox::on(&url).await;
+    // On a server of its own: anybody's transaction keeps old versions of rows where they are.
+    let arguments = vec!["-c".to_owned(), "autovacuum=off".to_owned()];
+    let server = Server::start(Product::Postgres, Setup { arguments, ..Setup::default() });
+    let sandbox = Sandbox::on(&server.url()).await;
     let store = sandbox.store();
     let mut held = Vec::new();
     for n in 0..20 {

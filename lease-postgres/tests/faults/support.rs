@@ -148,7 +148,7 @@ pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool)
     }
 }
 
-/// Makes a database, in which nobody else's transaction keeps old versions of rows alive.
+/// Makes a database, whose settings are a test's own.
 pub(crate) async fn database(owner: &str, settings: &str) -> String {
     let name = unique("lease_database");
     Sql::connect(owner).await.run(&format!("CREATE DATABASE {name} {settings}")).await;
