@@ -1,12 +1,16 @@
 //! One connection: asked in one flight.
 
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join3;
-use lease_core::ErrorKind;
 use lease_core::store::{Effect, Limit, StoreError};
+use lease_core::{ErrorKind, Holder};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Row, Statement};
 
 use crate::error::{self, of_statement};
 use crate::row::Question;
@@ -17,6 +21,32 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     /// Which it was when it was made.
     pub(crate) generation: u64,
+    /// `None` behind a pooler, where sessions are shared with others.
+    pub(crate) session: Option<Session>,
+}
+
+/// What is kept in a session that is ours alone.
+pub(crate) struct Session {
+    mark: String,
+    prepared: HashMap<String, Statement>,
+    /// Raised when the session turns out to be others' as well: then none keeps anything from now on.
+    are_shared: Arc<AtomicBool>,
+}
+
+impl Session {
+    /// One that will bear a mark of its own, which no other has.
+    pub(crate) fn new(are_shared: Arc<AtomicBool>) -> Result<Self, StoreError> {
+        let mark = Holder::mint().map_err(|error| {
+            StoreError::new(ErrorKind::Other, "the system's random source cannot be read")
+                .with_source(error)
+                .without_effect()
+        })?;
+        Ok(Self { mark: mark.to_string(), prepared: HashMap::new(), are_shared })
+    }
+
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
+    }
 }
 
 /// An answer, and whether the connection can be used again.
@@ -25,39 +55,97 @@ pub(crate) struct Asked {
     pub(crate) clean: bool,
 }
 
-/// Asks in one flight that begins and ends a transaction, and leaves nothing behind in the session: no
-/// setting, and no prepared statement, which has a name that another process behind the same pooler gives to
-/// another statement.
+impl Connection {
+    /// Asks in one flight. A statement that is new to the session is prepared in one before.
+    pub(crate) async fn ask(&mut self, limit: &Limit, question: &Question) -> Asked {
+        let Some(session) = &mut self.session else { return ask(&self.client, limit, question).await };
+        let flown = session.ask(&self.client, limit, question).await;
+        match &flown {
+            Err((error, _)) if is_of_a_shared_session(error) => {
+                session.are_shared.store(true, Ordering::Relaxed);
+                let message = "a pooler gives the session to others in turn";
+                let error = StoreError::new(ErrorKind::Unavailable, message).without_effect();
+                Asked { answer: Err(error), clean: false }
+            }
+            _ => Asked::of(flown),
+        }
+    }
+}
+
+impl Session {
+    async fn ask(
+        &mut self,
+        client: &Client,
+        limit: &Limit,
+        question: &Question,
+    ) -> Result<Vec<Row>, (StoreError, bool)> {
+        let mark = Some(self.mark.as_str());
+        if !self.prepared.contains_key(&question.sql) {
+            let types = question.types();
+            let preparing = flight(client, limit, mark, client.prepare_typed(&question.sql, &types)).await;
+            // Nothing was asked yet.
+            let statement = preparing.map_err(|(error, clean)| (error.without_effect(), clean))?;
+            self.prepared.insert(question.sql.clone(), statement);
+        }
+        let values = question.values();
+        flight(client, limit, mark, client.query(&self.prepared[&question.sql], &values)).await
+    }
+}
+
+/// Whether the session does not bear our mark, or has a name of ours for a statement of another's, or not at all. All of
+/// them end a flight before anything has been run in it.
+fn is_of_a_shared_session(error: &StoreError) -> bool {
+    let driver =
+        std::error::Error::source(error).and_then(|source| source.downcast_ref::<tokio_postgres::Error>());
+    let codes =
+        [SqlState::DIVISION_BY_ZERO, SqlState::DUPLICATE_PSTATEMENT, SqlState::INVALID_SQL_STATEMENT_NAME];
+    driver.and_then(tokio_postgres::Error::code).is_some_and(|code| codes.contains(code))
+}
+
+/// Asks in one flight, and leaves nothing behind in the session: no setting, and no prepared statement.
 pub(crate) async fn ask(client: &Client, limit: &Limit, question: &Question) -> Asked {
-    let (beginning, typed) = (beginning(limit), question.typed());
-    let (begun, answer, ended) = join3(
-        client.batch_execute(&beginning),
-        client.query_typed(&question.sql, &typed),
-        client.batch_execute(sql::COMMIT),
-    )
-    .await;
+    let typed = question.typed();
+    Asked::of(flight(client, limit, None, client.query_typed(&question.sql, &typed)).await)
+}
+
+impl Asked {
+    fn of(flown: Result<Vec<Row>, (StoreError, bool)>) -> Self {
+        match flown {
+            Ok(rows) => Self { answer: Ok(rows), clean: true },
+            Err((error, clean)) => Self { answer: Err(error), clean },
+        }
+    }
+}
+
+/// Begins a transaction, runs a statement in it and ends it, in one flight. An error comes with whether the connection can
+/// be used again.
+async fn flight<T>(
+    client: &Client,
+    limit: &Limit,
+    mark: Option<&str>,
+    statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, (StoreError, bool)> {
+    let beginning = sql::begin(lock_timeout(limit.left()), mark);
+    let (begun, answer, ended) =
+        join3(client.batch_execute(&beginning), statement, client.batch_execute(sql::COMMIT)).await;
     match (begun, answer, ended) {
-        (Ok(()), Ok(rows), Ok(())) => Asked { answer: Ok(rows), clean: true },
+        (Ok(()), Ok(answer), Ok(())) => Ok(answer),
         // The commit of a transaction that has failed is its end.
-        (Ok(()), Err(error), ended) => failed(of_statement(error), ended.is_ok()),
-        (Ok(()), Ok(_), Err(error)) => failed(of_statement(error), true),
+        (Ok(()), Err(error), ended) => Err(failed(of_statement(error), ended.is_ok())),
+        (Ok(()), Ok(_), Err(error)) => Err(failed(of_statement(error), true)),
         // Where the transaction could not begin, the statement stood alone, or among what had failed.
         (Err(error), answer, _) => {
             let stood_alone = answer.map_err(of_statement);
             let error = of_begin(error);
             let harmless = stood_alone.is_err_and(|error| error.effect() == Effect::None);
-            failed(if harmless { error } else { unknown(&error) }, false)
+            Err(failed(if harmless { error } else { unknown(&error) }, false))
         }
     }
 }
 
 /// Begins a transaction in which no wait for a lock outlasts the limit.
 pub(crate) async fn begin(client: &Client, limit: &Limit) -> Result<(), StoreError> {
-    client.batch_execute(&beginning(limit)).await.map_err(of_begin)
-}
-
-fn beginning(limit: &Limit) -> String {
-    sql::begin(lock_timeout(limit.left()))
+    client.batch_execute(&sql::begin(lock_timeout(limit.left()), None)).await.map_err(of_begin)
 }
 
 /// In milliseconds: below the time left, at least 1, for 0 would be no bound at all, and at most what the setting
@@ -89,9 +177,9 @@ pub(crate) fn is_standby() -> StoreError {
     StoreError::new(ErrorKind::ReadOnly, message).without_effect()
 }
 
-fn failed(error: StoreError, clean: bool) -> Asked {
+fn failed(error: StoreError, clean: bool) -> (StoreError, bool) {
     let clean = clean && error::leaves_connection(&error);
-    Asked { answer: Err(error), clean }
+    (error, clean)
 }
 
 /// The same error of a statement that may have gone through.

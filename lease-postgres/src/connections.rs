@@ -58,8 +58,11 @@ impl Connections {
         limit: &Limit,
         question: &Question,
     ) -> Result<Vec<Row>, StoreError> {
-        let lent = self.lend(lane, limit).await?;
-        let Asked { answer, clean } = ask(lent.client(), limit, question).await;
+        let mut lent = self.lend(lane, limit).await?;
+        let Asked { answer, clean } = match &mut lent {
+            Lent::Own(own) => own.connection().ask(limit, question).await,
+            Lent::Program(borrowed) => ask(borrowed.client(), limit, question).await,
+        };
         if clean {
             lent.give_back();
         }
@@ -140,6 +143,8 @@ impl Manager for Opener {
     }
 }
 
+const STILL_THERE: &str = "there until it is given back";
+
 /// A connection in use, which is closed unless it is given back.
 pub(crate) enum Lent<'a> {
     Own(InUse<'a>),
@@ -149,8 +154,8 @@ pub(crate) enum Lent<'a> {
 impl Lent<'_> {
     pub(crate) fn client(&self) -> &Client {
         match self {
-            Self::Own(own) => &own.object.as_ref().expect("there until it is given back").client,
-            Self::Program(borrowed) => borrowed.0.as_ref().expect("there until it is given back"),
+            Self::Own(own) => &own.object.as_ref().expect(STILL_THERE).client,
+            Self::Program(borrowed) => borrowed.client(),
         }
     }
 
@@ -180,6 +185,10 @@ pub(crate) struct InUse<'a> {
 }
 
 impl InUse<'_> {
+    fn connection(&mut self) -> &mut Connection {
+        self.object.as_mut().expect(STILL_THERE)
+    }
+
     fn close(&mut self) {
         drop(self.object.take().map(managed::Object::take));
     }
@@ -197,6 +206,12 @@ impl Drop for InUse<'_> {
 
 /// A connection of the program's pool.
 pub(crate) struct Borrowed(Option<Object>);
+
+impl Borrowed {
+    fn client(&self) -> &Client {
+        self.0.as_ref().expect(STILL_THERE)
+    }
+}
 
 impl Drop for Borrowed {
     fn drop(&mut self) {

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -16,7 +17,7 @@ use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::tls::TlsStream;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage, Socket};
 
-use crate::connection::{Connection, is_standby};
+use crate::connection::{Connection, Session, is_standby};
 use crate::connections::Generation;
 use crate::error::{of_connecting, refused_login};
 use crate::product;
@@ -30,6 +31,8 @@ pub(crate) struct Opener {
     hosts: Arc<[Config]>,
     tls: Tls,
     generation: Generation,
+    /// Whether a pooler has turned out to be between, which gives sessions to others in turn.
+    sessions_are_shared: Arc<AtomicBool>,
 }
 
 /// So long a host or an address may be silent before the next is tried beside it.
@@ -48,7 +51,12 @@ impl Opener {
             "it has not as many ports as hosts"
         } else {
             let hosts = (0..count).map(|index| one_host(config, index)).collect();
-            return Ok(Self { hosts, tls, generation: Generation::default() });
+            return Ok(Self {
+                hosts,
+                tls,
+                generation: Generation::default(),
+                sessions_are_shared: Arc::default(),
+            });
         };
         let message = format!("the configuration of the connection cannot be used: {problem}");
         Err(StoreError::new(ErrorKind::Invalid, message).without_effect())
@@ -70,11 +78,11 @@ impl Opener {
     pub(crate) async fn open(&self) -> Result<Connection, StoreError> {
         let generation = self.generation.now();
         let attempts = self.hosts.iter().cloned().map(|host| (shown(&host), self.open_host(host)));
-        let client = first_of("hosts", attempts).await?;
-        Ok(Connection { client, generation })
+        let (client, session) = first_of("hosts", attempts).await?;
+        Ok(Connection { client, generation, session })
     }
 
-    async fn open_host(&self, host: Config) -> Result<Client, StoreError> {
+    async fn open_host(&self, host: Config) -> Result<(Client, Option<Session>), StoreError> {
         let attempts = candidates(&host).await?.into_iter().map(|candidate| {
             let address = candidate.get_hostaddrs().first().map_or_else(String::new, IpAddr::to_string);
             (address, self.open_candidate(candidate))
@@ -82,15 +90,25 @@ impl Opener {
         first_of("addresses", attempts).await
     }
 
-    async fn open_candidate(&self, candidate: Config) -> Result<Client, StoreError> {
+    async fn open_candidate(&self, candidate: Config) -> Result<(Client, Option<Session>), StoreError> {
         let opening = async {
             let (client, version) = self.log_in(&candidate).await?;
-            is_primary(&client, version.as_deref()).await.map(|()| client)
+            let session = self.session()?;
+            is_primary(&client, version.as_deref(), session.as_ref()).await?;
+            Ok((client, session))
         };
         match candidate.get_connect_timeout() {
             Some(time) => timeout(*time, opening).await.unwrap_or_else(|_| Err(no_answer())),
             None => opening.await,
         }
+    }
+
+    /// What is kept in a session from now on.
+    fn session(&self) -> Result<Option<Session>, StoreError> {
+        if self.sessions_are_shared.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        Session::new(Arc::clone(&self.sessions_are_shared)).map(Some)
     }
 
     async fn log_in(&self, candidate: &Config) -> Result<(Client, Option<String>), StoreError> {
@@ -130,9 +148,14 @@ impl Opener {
     }
 }
 
-/// Refuses a server that is not a primary, in one round trip.
-async fn is_primary(client: &Client, version: Option<&str>) -> Result<(), StoreError> {
-    let answer = client.simple_query(sql::IS_STANDBY).await;
+/// Refuses a server that is not a primary, and marks the session, in one round trip.
+async fn is_primary(
+    client: &Client,
+    version: Option<&str>,
+    session: Option<&Session>,
+) -> Result<(), StoreError> {
+    let mark = session.map_or_else(String::new, |session| sql::mark_session(session.mark()));
+    let answer = client.simple_query(&format!("{}{mark}", sql::IS_STANDBY)).await;
     let is_old =
         version.is_some_and(|version| product::major(version).is_none_or(|major| major < product::OLDEST));
     if answer.is_err() || is_old {

@@ -27,6 +27,14 @@ impl Question {
         Self { sql, values: values.into() }
     }
 
+    pub(crate) fn types(&self) -> Vec<Type> {
+        self.values.iter().map(Value::of_type).collect()
+    }
+
+    pub(crate) fn values(&self) -> Vec<&(dyn ToSql + Sync)> {
+        self.values.iter().map(Value::to_sql).collect()
+    }
+
     pub(crate) fn typed(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
         self.values.iter().map(|value| (value.to_sql(), value.of_type())).collect()
     }

@@ -43,15 +43,20 @@ const CLOCK: &str = "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM cloc
 /// - In a transaction that somebody has left open, which `BEGIN` only warns of, and which our `COMMIT` would commit,
 ///   the last statement fails.
 ///
+/// With a `mark` it fails (22012) in a session that does not bear it, see [`mark_session`].
+///
 /// On a standby this fails, so that nothing is read there either.
-pub(crate) fn begin(lock_timeout_ms: u128) -> String {
+pub(crate) fn begin(lock_timeout_ms: u128, mark: Option<&str>) -> String {
+    let is_ours = mark.map_or_else(String::new, |mark| {
+        format!("; SELECT 1 / (coalesce(current_setting('lease.session', true), '') = '{mark}')::integer")
+    });
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
          SET LOCAL search_path = pg_catalog, pg_temp; \
          SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on; \
          SET LOCAL idle_in_transaction_session_timeout = '10s'; \
          SELECT set_config('lock_timeout', CASE WHEN now() = statement_timestamp() THEN '{lock_timeout_ms}' \
-                           ELSE 'a transaction was left open' END, true)"
+                           ELSE 'a transaction was left open' END, true){is_ours}"
     )
 }
 
@@ -65,6 +70,14 @@ pub(crate) const ROLLBACK: &str = "ROLLBACK";
 /// deferrable by default, it would wait for others' to end if it did not say its level.
 pub(crate) const IS_STANDBY: &str =
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT pg_catalog.pg_is_in_recovery()";
+
+/// Said together with [`IS_STANDBY`]. The driver's names for prepared statements are the same in every process, and
+/// behind a pooler that gives sessions away in turn, another's statement may stand under the name of ours: a
+/// `verify` would run as its `release`. So a statement is prepared, and used, only in a transaction that has found our mark
+/// in its session, where no other store has left its own since, and so none its names.
+pub(crate) fn mark_session(mark: &str) -> String {
+    format!("; SELECT pg_catalog.set_config('lease.session', '{mark}', false)")
+}
 
 /// What the product calls itself, when [`IS_STANDBY`] failed: others speak the protocol, too.
 pub(crate) const VERSION: &str = "SELECT version()";
