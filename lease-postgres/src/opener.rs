@@ -118,8 +118,7 @@ impl Opener {
                 Ok(found) => return Ok(found),
                 // The server has refused the one way and does not have the other.
                 Err(error) if !by_server(&error) && first.is_some() => break,
-                // The server has other reasons than the way.
-                Err(error) if *way == SslMode::Disable && !refused_login(&error) => return Err(error),
+                Err(error) if !may_go_another_way(*way, &error) => return Err(error),
                 Err(error) => first = Some(error),
             }
         }
@@ -293,6 +292,12 @@ fn shown(host: &Config) -> String {
 
 pub(crate) fn no_answer() -> StoreError {
     StoreError::new(ErrorKind::Unavailable, "no connection in the time there was").without_effect()
+}
+
+/// Without encryption, a server that wants it refuses the login. With it, much can go wrong that cannot without; files
+/// that cannot be used are not among it, nor is a database that is not there.
+fn may_go_another_way(way: SslMode, error: &StoreError) -> bool {
+    if way == SslMode::Disable { refused_login(error) } else { error.kind() != ErrorKind::Invalid }
 }
 
 fn by_server(error: &StoreError) -> bool {

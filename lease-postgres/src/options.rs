@@ -81,7 +81,8 @@ impl PostgresOptions {
     /// lease of the store is lost. A store with connections of its own ([`open`](Self::open)) has two or
     /// three of them, and none of this.
     ///
-    /// The statements run on the runtime that this is called on. Nothing is left behind in a session. Which server is used is the pool's
+    /// The statements run on the runtime that this is called on. Nothing is left behind in a session. A
+    /// connection with a transaction that somebody left open is closed. Which server is used is the pool's
     /// business; on one that is no primary every call fails as [`ReadOnly`](lease_core::ErrorKind::ReadOnly).
     ///
     /// Fails with [`Runtime`](lease_core::ErrorKind::Runtime) outside a tokio runtime.

@@ -1,13 +1,14 @@
-//! Connections that end, hang or are ended.
+//! Connections that end, hang or are ended, and what is set in them.
 
 use std::time::Duration;
 
-use lease_core::store::{ClaimAnswer, Effect, LeaseRow, Observed, ReleaseAnswer, SlotEnd};
+use lease_core::store::{Effect, LeaseRow, Observed, ReleaseAnswer, SlotEnd};
 use lease_core::{ErrorKind, LeaseStore, Slot, Term};
+use lease_postgres::deadpool_postgres::{Manager, Pool};
 use lease_testkit::{Direction, Proxy, Wire};
-use test_servers::{Product, Server, Setup};
+use tokio_postgres::NoTls;
 
-use crate::common::unique;
+use crate::common::{hostile_role, unique};
 use crate::support::{
     LONG, SHORT, Sandbox, TTL, eventually, granted, holding, is_err, is_harmless, is_pending, name,
     new_claim, renews, take,
@@ -37,48 +38,6 @@ async fn renewals_after_the_idle_connections_were_killed_go_through() {
         assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
         renews(&store, &held).await;
         store.verify(&held.name, &held.holder, LONG).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn renewals_go_through_a_restart_of_three_seconds_be_it_an_operators_or_after_a_crash() {
-    let mut server = Server::start(Product::Postgres, Setup::default());
-    let sandbox = Sandbox::on(&server.url()).await;
-    let store = sandbox.store();
-    let held = take(&store, "a").await;
-    for crash in [false, true] {
-        renews(&store, &held).await;
-        if crash {
-            server.kill();
-        } else {
-            server.stop();
-        }
-        is_err(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Unavailable);
-        let starting = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_secs(3));
-            server.start_again();
-            server
-        });
-        renews(&store, &held).await;
-        server = starting.join().unwrap();
-    }
-    assert_eq!(store.inspect(&held.name, LONG).await.unwrap().row.unwrap().term, Term::FIRST);
-}
-
-#[tokio::test]
-async fn renewals_and_claims_go_on_while_the_database_is_set_to_read_only() {
-    let url = crate::support::database(&crate::common::shared(), "").await;
-    let sandbox = Sandbox::on(&url).await;
-    let (_, database) = url.rsplit_once('/').unwrap();
-    let set = |to| format!("ALTER DATABASE {database} SET default_transaction_read_only = {to}");
-    let before = sandbox.store();
-    let held = take(&before, "a").await;
-    sandbox.run(&set("on")).await;
-    for store in [&before, &sandbox.store()] {
-        renews(store, &held).await;
-        assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
-        assert_eq!(store.claim(&new_claim("a"), LONG).await.unwrap(), ClaimAnswer::Held);
-        take(store, &unique("new")).await;
     }
 }
 
@@ -283,4 +242,83 @@ fn a_store_outlives_the_runtime_it_was_first_used_on() {
     });
     drop(first);
     second.block_on(renews(&store, &held));
+}
+
+#[tokio::test]
+async fn every_statement_runs_with_what_it_relies_on() {
+    let sandbox = Sandbox::new().await;
+    let watch = sandbox.text("watch_leases");
+    sandbox
+        .run(&format!(
+            "CREATE FUNCTION {watch}() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE found text; BEGIN
+                 SELECT string_agg(name || ' = ' || setting, ', ') INTO found FROM pg_settings
+                 WHERE (name, setting) IN (('transaction_read_only', 'on'), ('synchronous_commit', 'off'), ('lock_timeout', '0'))
+                    OR (name = 'transaction_isolation' AND setting <> 'read committed')
+                    OR (name = 'statement_timeout' AND setting <> '0')
+                    OR (name = 'idle_in_transaction_session_timeout' AND setting <> '10000')
+                    OR (name = 'search_path' AND replace(setting, chr(34), '') <> 'pg_catalog, pg_temp');
+                 IF EXISTS (SELECT FROM pg_prepared_statements) THEN found := 'a name for a statement'; END IF;
+                 IF found IS NOT NULL THEN RAISE EXCEPTION '%', found; END IF;
+                 RETURN NEW;
+             END $$;
+             CREATE TRIGGER watch BEFORE INSERT OR UPDATE ON leases FOR EACH ROW EXECUTE FUNCTION {watch}()"
+        ))
+        .await;
+    let role = hostile_role(&sandbox.url).await;
+    let pool = Pool::builder(Manager::new(role.url.parse().unwrap(), NoTls)).max_size(2).build().unwrap();
+    for (n, store) in
+        [sandbox.options().open(&role.url).unwrap(), sandbox.options().open_pool(pool.clone()).unwrap()]
+            .into_iter()
+            .enumerate()
+    {
+        let held = take(&store, &format!("n{n}")).await;
+        renews(&store, &held).await;
+        assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
+        store.release(&held.name, &held.holder, LONG).await.unwrap();
+        store.check().await.unwrap();
+    }
+    // Nor is anything left behind in a session.
+    let client = pool.get().await.unwrap();
+    let left = client.query("SELECT name FROM pg_settings WHERE source = 'session'", &[]).await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Where a role's transactions are serializable, read-only and deferrable, the first thing they do is to wait for
+/// others' to end.
+#[tokio::test]
+async fn a_connection_waits_for_nobodys_serializable_transaction() {
+    let sandbox = Sandbox::new().await;
+    let role = hostile_role(&sandbox.url).await;
+    let other = sandbox.sql().await;
+    other
+        .run(
+            &sandbox
+                .text("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT FROM leases; UPDATE leases SET term = 1"),
+        )
+        .await;
+    let store = sandbox.options().open(&role.url).unwrap();
+    let claim = new_claim("a");
+    granted(store.claim(&claim, Duration::from_secs(20)).await);
+    other.run("COMMIT").await;
+}
+
+/// What a program has forgotten to end is not ended by a statement of the store's.
+#[tokio::test]
+async fn a_transaction_left_open_in_the_programs_pool_is_not_committed() {
+    let sandbox = Sandbox::new().await;
+    let pool = Pool::builder(Manager::new(sandbox.url.parse().unwrap(), NoTls)).max_size(1).build().unwrap();
+    let store = sandbox.options().open_pool(pool.clone()).unwrap();
+    for begin in ["BEGIN", "BEGIN ISOLATION LEVEL SERIALIZABLE", "BEGIN READ ONLY", "BEGIN; SELECT 1 / 0"] {
+        let left = pool.get().await.unwrap();
+        let _ = left.batch_execute(begin).await;
+        let _ = left
+            .batch_execute(&sandbox.text(
+                "INSERT INTO leases (name, holder, term, claimed_at_ms, renewed_at_ms, expires_at_ms, ttl_ms)
+                 VALUES ('left', '00000000000000000000000000000000', 41, 1, 2, 3, 4); SELECT FROM leases",
+            ))
+            .await;
+        drop(left);
+        take(&store, &format!("after {begin}")).await;
+        assert_eq!(store.inspect(&name("left"), LONG).await.unwrap().row, None, "{begin}");
+    }
 }

@@ -178,6 +178,7 @@ async fn certificates_that_cannot_be_used_are_named_by_their_file() {
         ("sslmode=verify-full&sslrootcert={folder}/missing.crt", "missing.crt"),
         ("sslmode=verify-full&sslrootcert={folder}/empty.crt", "empty.crt"),
         ("sslmode=require&sslcert={folder}/missing.crt&sslkey={folder}/client.key", "missing.crt"),
+        ("sslmode=prefer&sslcert={folder}/missing.crt&sslkey={folder}/client.key", "missing.crt"),
         ("sslmode=require&sslcert={folder}/client.crt&sslkey={folder}/client.crt", "client.crt"),
     ] {
         let error = is_harmless(secured.connect("either", "localhost", parameters).await, ErrorKind::Invalid);
