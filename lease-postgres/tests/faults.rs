@@ -12,6 +12,8 @@ mod connections;
 mod contention;
 #[path = "faults/outages.rs"]
 mod outages;
+#[path = "faults/poolers.rs"]
+mod poolers;
 #[path = "faults/support.rs"]
 mod support;
 #[path = "faults/tables.rs"]
