@@ -2,33 +2,36 @@
 
 use std::time::Duration;
 
-use lease_core::store::{Claim, Limit, StoreError};
+use lease_core::store::{Claim, Limit, StoreError, ttl_ms};
 use lease_core::{ErrorKind, Holder, Instance, LeaseName};
-use tokio_postgres::Row;
+use tokio_postgres::{Client, Row};
 
 use crate::connection::begin;
+use crate::connections::{Connections, Lane};
 use crate::error::of_statement;
 use crate::options::Table;
 use crate::row::{Question, cell, claim_values};
-use crate::source::{For, Source};
 use crate::{product, schema, sql};
 
 /// The server, then the table, then the rights. Connecting has shown the rest.
-pub(crate) async fn check(source: &Source, limit: &Limit, table: &Table) -> Result<(), StoreError> {
-    let facts = source.ask(For::Others, limit, &Question::new(sql::FACTS.to_owned(), [])).await?;
+pub(crate) async fn check(connections: &Connections, limit: &Limit, table: &Table) -> Result<(), StoreError> {
+    let facts = connections.ask(Lane::Other, limit, &Question::new(sql::FACTS.to_owned(), [])).await?;
     facts.first().map_or(Ok(()), can_be_relied_on)?;
-    if let Some(problem) = schema::inspect(source, limit, table).await?.problem(table) {
+    if let Some(problem) = schema::inspect(connections, limit, table).await?.problem(table) {
         return Err(problem);
     }
     let rights = Question::new(sql::MISSING_RIGHTS.to_owned(), table.values());
-    let missing = source.ask(For::Others, limit, &rights).await?;
+    let missing = connections.ask(Lane::Other, limit, &rights).await?;
     let missing =
         missing.iter().map(|row| cell(row, 0, "", "privilege")).collect::<Result<Vec<String>, _>>()?;
     if !missing.is_empty() {
         let message = format!("the role lacks rights; GRANT {}", missing.join("; GRANT "));
         return Err(StoreError::new(ErrorKind::Denied, message));
     }
-    try_to_claim(source, limit, table).await
+    let trial = trial_claim()?;
+    let lent = connections.lend(Lane::Other, limit).await?;
+    let tried = try_to_hold(lent.client(), limit, table, &trial).await;
+    lent.end(tried)
 }
 
 fn can_be_relied_on(facts: &Row) -> Result<(), StoreError> {
@@ -55,26 +58,37 @@ fn is_durable(fsync: &str, synchronous_commit: &str) -> Result<(), StoreError> {
     Err(StoreError::new(ErrorKind::NotDurable, problem))
 }
 
-/// A claim that is taken back: no trigger, policy or column of somebody else's stands in its way.
-async fn try_to_claim(source: &Source, limit: &Limit, table: &Table) -> Result<(), StoreError> {
-    let trial = Question::new(sql::claim(table), trial_claim()?);
-    let taken = source.take(For::Others, limit).await?;
-    let client = taken.client();
-    client.batch_execute(&begin(limit)).await.map_err(of_statement)?;
-    client.query_typed(&trial.sql, &trial.typed()).await.map_err(of_statement)?;
-    client.batch_execute(sql::ROLLBACK).await.map_err(of_statement)?;
-    taken.give_back();
-    Ok(())
+/// A claim, a renewal and a release that are taken back: no trigger, policy, rule or column of somebody else's stands
+/// in their way, or swallows them and lets it look as if there were no row.
+async fn try_to_hold(client: &Client, limit: &Limit, table: &Table, trial: &Claim) -> Result<(), StoreError> {
+    let (name, holder) = (&trial.name, &trial.holder);
+    let renewal = [name.into(), holder.into(), ttl_ms(trial.ttl)?.into()];
+    begin(client, limit).await?;
+    for (what, question) in [
+        ("claim", Question::new(sql::claim(table), claim_values(trial, [])?)),
+        ("renewal", Question::new(sql::renew(table), renewal)),
+        ("release", Question::new(sql::release(table), [name.into(), holder.into()])),
+    ] {
+        let rows = client.query_typed(&question.sql, &question.typed()).await.map_err(of_statement)?;
+        if rows.is_empty() {
+            let message = format!(
+                "a trigger or a rule on table {} swallows writes: a {what} on trial changed nothing; remove it",
+                table.shown()
+            );
+            return Err(StoreError::new(ErrorKind::Schema, message));
+        }
+    }
+    client.batch_execute(sql::ROLLBACK).await.map_err(of_statement)
 }
 
 /// Of a name of its own, so that two checks at once do not wait for each other.
-fn trial_claim() -> Result<Vec<crate::row::Value>, StoreError> {
+fn trial_claim() -> Result<Claim, StoreError> {
     let no_name = |error: &dyn std::fmt::Display| StoreError::new(ErrorKind::Other, error.to_string());
     let holder = Holder::mint().map_err(|error| no_name(&error))?;
     let name =
         LeaseName::new(&format!("check of lease-postgres {holder}")).map_err(|error| no_name(&error))?;
-    let claim = Claim { name, holder, ttl: Duration::from_secs(1), instance: Instance::default() };
-    claim_values(&claim, [])
+    // It does not expire while it is tried.
+    Ok(Claim { name, holder, ttl: Duration::from_secs(3600), instance: Instance::default() })
 }
 
 #[cfg(test)]

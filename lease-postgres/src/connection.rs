@@ -1,11 +1,14 @@
 //! One connection: asked in one flight.
 
 use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{join, join3};
-use lease_core::ErrorKind;
+use futures_util::future::join3;
 use lease_core::store::{Effect, Limit, StoreError};
+use lease_core::{ErrorKind, Holder};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row, Statement};
 
@@ -15,11 +18,35 @@ use crate::sql;
 
 /// A connection of our own.
 pub(crate) struct Connection {
-    client: Client,
+    pub(crate) client: Client,
+    /// Which it was when it was made.
+    pub(crate) generation: u64,
+    /// `None` behind a pooler, where sessions are shared with others.
+    pub(crate) session: Option<Session>,
+}
+
+/// What is kept in a session that is ours alone.
+pub(crate) struct Session {
+    mark: String,
     prepared: HashMap<String, Statement>,
-    pooler: bool,
-    /// What the session has, when we have set it.
-    lock_timeout: Option<Duration>,
+    /// Raised when the session turns out to be others' as well: then none keeps anything from now on.
+    are_shared: Arc<AtomicBool>,
+}
+
+impl Session {
+    /// One that will bear a mark of its own, which no other has.
+    pub(crate) fn new(are_shared: Arc<AtomicBool>) -> Result<Self, StoreError> {
+        let mark = Holder::mint().map_err(|error| {
+            StoreError::new(ErrorKind::Other, "the system's random source cannot be read")
+                .with_source(error)
+                .without_effect()
+        })?;
+        Ok(Self { mark: mark.to_string(), prepared: HashMap::new(), are_shared })
+    }
+
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
+    }
 }
 
 /// An answer, and whether the connection can be used again.
@@ -29,88 +56,120 @@ pub(crate) struct Asked {
 }
 
 impl Connection {
-    /// `pooler`: the session is not ours alone.
-    pub(crate) fn new(client: Client, pooler: bool) -> Self {
-        Self { client, prepared: HashMap::new(), pooler, lock_timeout: None }
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Asks in one flight. A statement that is new to the connection is prepared before.
+    /// Asks in one flight. A statement that is new to the session is prepared in one before.
     pub(crate) async fn ask(&mut self, limit: &Limit, question: &Question) -> Asked {
-        if self.pooler {
-            return ask_in_transaction(&self.client, limit, question).await;
-        }
-        let changed = changed_timeout(self.lock_timeout, limit.left());
-        let client = &self.client;
-        let setting = async {
-            match changed {
-                Some(time) => client.batch_execute(&sql::lock_timeout(millis(time))).await,
-                None => Ok(()),
+        let Some(session) = &mut self.session else { return ask(&self.client, limit, question).await };
+        let flown = session.ask(&self.client, limit, question).await;
+        match &flown {
+            Err((error, _)) if is_of_a_shared_session(error) => {
+                session.are_shared.store(true, Ordering::Relaxed);
+                let message = "a pooler gives the session to others in turn";
+                let error = StoreError::new(ErrorKind::Unavailable, message).without_effect();
+                Asked { answer: Err(error), clean: false }
             }
-        };
-        let prepared = self.prepared.get(&question.sql).cloned();
-        let is_new = prepared.is_none();
-        let running = async {
-            let statement = match prepared {
-                Some(statement) => statement,
-                None => client.prepare_typed(&question.sql, &question.types()).await?,
-            };
-            client.query(&statement, &question.values()).await.map(|rows| (statement, rows))
-        };
-        // Both are under way before either is answered.
-        let (set, answer) = join(setting, running).await;
-        match (answer, set) {
-            (Ok((statement, rows)), Ok(())) => {
-                self.lock_timeout = changed.or(self.lock_timeout);
-                if is_new {
-                    self.prepared.insert(question.sql.clone(), statement);
-                }
-                Asked { answer: Ok(rows), clean: true }
-            }
-            (Err(error), set) => failed(of_statement(error), set.is_ok()),
-            (Ok(_), Err(error)) => failed(unknown(&of_statement(error)), false),
+            _ => Asked::of(flown),
         }
     }
 }
 
-/// What begins a transaction in which no wait for a lock outlasts the limit.
-pub(crate) fn begin(limit: &Limit) -> String {
-    sql::begin(millis(most_of(limit.left())))
+impl Session {
+    async fn ask(
+        &mut self,
+        client: &Client,
+        limit: &Limit,
+        question: &Question,
+    ) -> Result<Vec<Row>, (StoreError, bool)> {
+        let mark = Some(self.mark.as_str());
+        if !self.prepared.contains_key(&question.sql) {
+            let types = question.types();
+            let preparing = flight(client, limit, mark, client.prepare_typed(&question.sql, &types)).await;
+            // Nothing was asked yet.
+            let statement = preparing.map_err(|(error, clean)| (error.without_effect(), clean))?;
+            self.prepared.insert(question.sql.clone(), statement);
+        }
+        let values = question.values();
+        flight(client, limit, mark, client.query(&self.prepared[&question.sql], &values)).await
+    }
 }
 
-/// Asks in one flight that begins and ends a transaction, and leaves nothing behind in the session.
-pub(crate) async fn ask_in_transaction(client: &Client, limit: &Limit, question: &Question) -> Asked {
-    let (beginning, typed) = (begin(limit), question.typed());
-    let (begun, answer, ended) = join3(
-        client.batch_execute(&beginning),
-        client.query_typed(&question.sql, &typed),
-        client.batch_execute(sql::COMMIT),
-    )
-    .await;
+/// Whether the session does not bear our mark, or has a name of ours for a statement of another's, or not at all. All of
+/// them end a flight before anything has been run in it.
+fn is_of_a_shared_session(error: &StoreError) -> bool {
+    let driver =
+        std::error::Error::source(error).and_then(|source| source.downcast_ref::<tokio_postgres::Error>());
+    let codes =
+        [SqlState::DIVISION_BY_ZERO, SqlState::DUPLICATE_PSTATEMENT, SqlState::INVALID_SQL_STATEMENT_NAME];
+    driver.and_then(tokio_postgres::Error::code).is_some_and(|code| codes.contains(code))
+}
+
+/// Asks in one flight, and leaves nothing behind in the session: no setting, and no prepared statement.
+pub(crate) async fn ask(client: &Client, limit: &Limit, question: &Question) -> Asked {
+    let typed = question.typed();
+    Asked::of(flight(client, limit, None, client.query_typed(&question.sql, &typed)).await)
+}
+
+impl Asked {
+    fn of(flown: Result<Vec<Row>, (StoreError, bool)>) -> Self {
+        match flown {
+            Ok(rows) => Self { answer: Ok(rows), clean: true },
+            Err((error, clean)) => Self { answer: Err(error), clean },
+        }
+    }
+}
+
+/// Begins a transaction, runs a statement in it and ends it, in one flight. An error comes with whether the connection can
+/// be used again.
+async fn flight<T>(
+    client: &Client,
+    limit: &Limit,
+    mark: Option<&str>,
+    statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, (StoreError, bool)> {
+    let beginning = sql::begin(lock_timeout(limit.left()), mark);
+    let (begun, answer, ended) =
+        join3(client.batch_execute(&beginning), statement, client.batch_execute(sql::COMMIT)).await;
     match (begun, answer, ended) {
-        (Ok(()), Ok(rows), Ok(())) => Asked { answer: Ok(rows), clean: true },
+        (Ok(()), Ok(answer), Ok(())) => Ok(answer),
         // The commit of a transaction that has failed is its end.
-        (Ok(()), Err(error), ended) => failed(of_statement(error), ended.is_ok()),
-        (Ok(()), Ok(_), Err(error)) => failed(of_statement(error), true),
+        (Ok(()), Err(error), ended) => Err(failed(of_statement(error), ended.is_ok())),
+        (Ok(()), Ok(_), Err(error)) => Err(failed(of_statement(error), true)),
         // Where the transaction could not begin, the statement stood alone, or among what had failed.
         (Err(error), answer, _) => {
             let stood_alone = answer.map_err(of_statement);
             let error = of_begin(error);
             let harmless = stood_alone.is_err_and(|error| error.effect() == Effect::None);
-            failed(if harmless { error } else { unknown(&error) }, false)
+            Err(failed(if harmless { error } else { unknown(&error) }, false))
         }
     }
 }
 
+/// Begins a transaction in which no wait for a lock outlasts the limit.
+pub(crate) async fn begin(client: &Client, limit: &Limit) -> Result<(), StoreError> {
+    client.batch_execute(&sql::begin(lock_timeout(limit.left()), None)).await.map_err(of_begin)
+}
+
+/// In milliseconds: below the time left, at least 1, for 0 would be no bound at all, and at most what the setting
+/// can hold.
+fn lock_timeout(left: Duration) -> u128 {
+    (left / 4 * 3).as_millis().clamp(1, i32::MAX as u128)
+}
+
 fn of_begin(error: tokio_postgres::Error) -> StoreError {
-    if error.code() != Some(&SqlState::FEATURE_NOT_SUPPORTED) {
-        return of_statement(error);
+    match error.code() {
+        // What a standby says to READ WRITE.
+        Some(&SqlState::FEATURE_NOT_SUPPORTED) => is_standby().with_source(error),
+        // What is said in a transaction that is under way.
+        Some(
+            &SqlState::INVALID_PARAMETER_VALUE
+            | &SqlState::ACTIVE_SQL_TRANSACTION
+            | &SqlState::IN_FAILED_SQL_TRANSACTION,
+        ) => {
+            let message =
+                "the pool gave out a connection whose transaction had been left open; it was closed";
+            StoreError::new(ErrorKind::Unavailable, message).with_source(error).without_effect()
+        }
+        _ => of_statement(error),
     }
-    // What a standby says to READ WRITE.
-    is_standby().with_source(error)
 }
 
 pub(crate) fn is_standby() -> StoreError {
@@ -118,9 +177,9 @@ pub(crate) fn is_standby() -> StoreError {
     StoreError::new(ErrorKind::ReadOnly, message).without_effect()
 }
 
-fn failed(error: StoreError, clean: bool) -> Asked {
+fn failed(error: StoreError, clean: bool) -> (StoreError, bool) {
     let clean = clean && error::leaves_connection(&error);
-    Asked { answer: Err(error), clean }
+    (error, clean)
 }
 
 /// The same error of a statement that may have gone through.
@@ -128,36 +187,14 @@ fn unknown(error: &StoreError) -> StoreError {
     StoreError::new(error.kind(), error.to_string())
 }
 
-/// The bound on a wait for a lock to set, if the one in force (`None`: nobody knows) is longer than the
-/// time left, or much shorter. So it is set once where calls are given the same time again and again.
-fn changed_timeout(in_force: Option<Duration>, left: Duration) -> Option<Duration> {
-    let fits = in_force.is_some_and(|time| time <= left && time >= left / 2);
-    (!fits).then(|| most_of(left))
-}
-
-fn most_of(left: Duration) -> Duration {
-    left / 4 * 3
-}
-
-/// At least 1, for 0 would be no bound at all; at most what the setting can hold.
-fn millis(time: Duration) -> u128 {
-    time.as_millis().clamp(1, i32::MAX as u128)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_on_a_lock_is_kept_while_it_is_below_the_time_left_and_not_much_below() {
-        let ms = Duration::from_millis;
-        assert_eq!(changed_timeout(None, ms(4_000)), Some(ms(3_000)));
-        for left in [6_000, 4_000, 3_000] {
-            assert_eq!(changed_timeout(Some(ms(3_000)), ms(left)), None, "{left}");
-        }
-        assert_eq!(changed_timeout(Some(ms(3_000)), ms(2_999)).map(millis), Some(2_249));
-        assert_eq!(changed_timeout(Some(ms(3_000)), ms(6_001)).map(millis), Some(4_500));
-        assert_eq!(millis(Duration::ZERO), 1);
-        assert_eq!(millis(Duration::MAX), 2_147_483_647);
+    fn a_wait_for_a_lock_is_bounded_below_the_time_left_and_never_unbounded() {
+        assert_eq!(lock_timeout(Duration::from_secs(4)), 3_000);
+        assert_eq!(lock_timeout(Duration::ZERO), 1);
+        assert_eq!(lock_timeout(Duration::MAX), 2_147_483_647);
     }
 }

@@ -21,14 +21,22 @@ pub(crate) fn of_statement(error: Error) -> StoreError {
 
 /// Why there is no connection. No statement was sent.
 pub(crate) fn of_connecting(error: Error) -> StoreError {
-    let login_failed = error.as_db_error().is_none() && !error.is_closed() && io_error(&error).is_none();
+    let unreachable = error.is_closed() || io_error(&error).is_some_and(|error| !is_certificate(error));
+    let login_failed = error.as_db_error().is_none() && !unreachable;
     let failed = if login_failed {
-        // The driver refused: no password to give, an authentication it does not know, no TLS to be had.
+        // The driver refused: no password to give, an authentication it does not know, no TLS to be had,
+        // or no certificate that is trusted.
         StoreError::new(ErrorKind::Denied, words(&error)).with_source(error)
     } else {
         of_statement(error)
     };
     failed.without_effect()
+}
+
+/// Whether the server has refused the login, which it may by another way.
+pub(crate) fn refused_login(error: &StoreError) -> bool {
+    let driver = error.source().and_then(|source| source.downcast_ref::<Error>());
+    driver.and_then(Error::code).is_some_and(|code| code.code().starts_with("28"))
 }
 
 /// Whether the connection is as good as before: the server has answered, and nothing is wrong with the session.
@@ -53,6 +61,12 @@ fn of_driver(error: Error) -> StoreError {
 
 fn io_error(error: &Error) -> Option<&io::Error> {
     error.source()?.downcast_ref()
+}
+
+/// Whether what failed is that the server's certificate is not trusted.
+fn is_certificate(error: &io::Error) -> bool {
+    let tls = error.get_ref().and_then(|error| error.downcast_ref());
+    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
 }
 
 /// The driver's words and those of what it came from, on one line.
@@ -96,10 +110,6 @@ const fn unknown(kind: ErrorKind, says: &'static str) -> Class {
 
 const UNKNOWN: Class = none(ErrorKind::Other, "");
 const CONTENDED: Class = none(ErrorKind::Busy, "another transaction was in the way for the whole attempt");
-const POOLED: Class = none(
-    ErrorKind::Unsupported,
-    "the session was changed under the store: if a pooler in transaction mode is between, open it with pooler(true)",
-);
 const FOREIGN_ROW: Class = none(
     ErrorKind::Damaged,
     "the row holds a value that a lease table does not, or its term has no successor",
@@ -118,7 +128,6 @@ const CLASSES: &[(&str, Class)] = &[
     ("23502", none(ErrorKind::Schema, "the table has a column without a default that no lease table has")),
     ("23514", FOREIGN_ROW),
     ("25006", none(ErrorKind::ReadOnly, "the server takes no writes: it is a standby, or set to read-only")),
-    ("26", POOLED),
     ("28", none(ErrorKind::Denied, "the login was refused")),
     ("3D", none(ErrorKind::Invalid, "there is no such database")),
     ("3F", none(ErrorKind::Schema, "the schema is missing; create it")),
@@ -130,7 +139,6 @@ const CLASSES: &[(&str, Class)] = &[
     ("42883", none(ErrorKind::Schema, "a column of the table has another type than a lease table's")),
     ("42809", none(ErrorKind::Schema, "the name does not stand for a table")),
     ("42P01", none(ErrorKind::Schema, "the lease table is missing; run migrate()")),
-    ("42P05", POOLED),
     ("53", none(ErrorKind::Unavailable, "the server has no more to give")),
     ("53100", none(ErrorKind::Full, "the server's disk is full")),
     ("55000", none(ErrorKind::Schema, "the name does not stand for a table that can be written")),
@@ -169,7 +177,6 @@ mod tests {
             ("check_violation", "23514", Damaged, Without),
             ("read_only_sql_transaction", "25006", ReadOnly, Without),
             ("in_failed_sql_transaction", "25P02", Other, Without),
-            ("invalid_sql_statement_name", "26000", Unsupported, Without),
             ("invalid_authorization_specification", "28000", Denied, Without),
             ("invalid_password", "28P01", Denied, Without),
             ("invalid_catalog_name", "3D000", Invalid, Without),
@@ -184,7 +191,6 @@ mod tests {
             ("wrong_object_type", "42809", Schema, Without),
             ("undefined_function", "42883", Schema, Without),
             ("undefined_table", "42P01", Schema, Without),
-            ("duplicate_prepared_statement", "42P05", Unsupported, Without),
             ("disk_full", "53100", Full, Without),
             ("too_many_connections", "53300", Unavailable, Without),
             ("object_not_in_prerequisite_state", "55000", Schema, Without),

@@ -2,13 +2,13 @@
 
 mod check;
 mod connection;
+mod connections;
 mod error;
+mod opener;
 mod options;
 mod product;
 mod row;
 mod schema;
-mod server;
-mod source;
 mod sql;
 mod store;
 mod tls;

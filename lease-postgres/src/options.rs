@@ -23,14 +23,13 @@ use crate::{sql, url};
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
     pub(crate) table: Table,
-    pub(crate) pooler: bool,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
         let identifier = |name| Identifier::new(name).expect("the default names are plain");
         let table = Table { schema: identifier("public"), name: identifier("leases") };
-        Self { table, pooler: false }
+        Self { table }
     }
 }
 
@@ -51,14 +50,6 @@ impl PostgresOptions {
     pub fn schema(mut self, name: &str) -> Result<Self, StoreError> {
         self.table.schema = Identifier::new(name)?;
         Ok(self)
-    }
-
-    /// Whether the URL leads to a pooler that gives a session to many clients in turn, as PgBouncer does in
-    /// transaction mode. Then nothing is left in a session: no settings, no prepared statements.
-    /// It costs the server about twice the work for a statement; round trips stay the same.
-    pub fn pooler(mut self, pooler: bool) -> Self {
-        self.pooler = pooler;
-        self
     }
 
     /// The DDL of the table that these options name, for people who create their tables themselves.
@@ -90,8 +81,8 @@ impl PostgresOptions {
     /// lease of the store is lost. A store with connections of its own ([`open`](Self::open)) has two or
     /// three of them, and none of this.
     ///
-    /// The statements run on the runtime that this is called on, as in [`pooler`](Self::pooler) mode: no
-    /// setting and no prepared statement is left behind in a session. Which server is used is the pool's
+    /// The statements run on the runtime that this is called on. Nothing is left behind in a session. A
+    /// connection with a transaction that somebody left open is closed. Which server is used is the pool's
     /// business; on one that is no primary every call fails as [`ReadOnly`](lease_core::ErrorKind::ReadOnly).
     ///
     /// Fails with [`Runtime`](lease_core::ErrorKind::Runtime) outside a tokio runtime.

@@ -5,10 +5,10 @@ use lease_core::store::{Limit, StoreError};
 use tokio_postgres::{Client, Row};
 
 use crate::connection::begin;
+use crate::connections::{Connections, Lane};
 use crate::error::of_statement;
 use crate::options::Table;
 use crate::row::{Question, cell};
-use crate::source::{For, Source};
 use crate::sql;
 
 /// The DDL, as [`create_table`](sql::create_table) sends it.
@@ -27,9 +27,10 @@ struct Kind {
     /// One letter, as in `pg_class`.
     relation: String,
     persistence: String,
-    hides_rows: bool,
+    row_security: bool,
     /// The columns of each unique key, the primary one's with ` key` behind.
     unique: Vec<String>,
+    inherited: bool,
 }
 
 #[derive(Debug)]
@@ -45,10 +46,15 @@ fn questions(table: &Table) -> [Question; 2] {
     [sql::TABLE_KIND, sql::TABLE_COLUMNS].map(|sql| Question::new(sql.to_owned(), table.values()))
 }
 
-pub(crate) async fn inspect(source: &Source, limit: &Limit, table: &Table) -> Result<Shape, StoreError> {
+pub(crate) async fn inspect(
+    connections: &Connections,
+    limit: &Limit,
+    table: &Table,
+) -> Result<Shape, StoreError> {
     let [kind, columns] = questions(table);
-    let look =
-        async |question| source.ask(For::Others, limit, question).await.map_err(StoreError::without_effect);
+    let look = async |question| {
+        connections.ask(Lane::Other, limit, question).await.map_err(StoreError::without_effect)
+    };
     Shape::read(&look(&kind).await?, &look(&columns).await?)
 }
 
@@ -67,8 +73,9 @@ impl Shape {
             Ok::<_, StoreError>(Kind {
                 relation: cell(row, 0, "", "relkind")?,
                 persistence: cell(row, 1, "", "relpersistence")?,
-                hides_rows: cell(row, 2, "", "row_security_active")?,
+                row_security: cell(row, 2, "", "row_security_active")?,
                 unique: cell(row, 3, "", "indkey")?,
+                inherited: cell(row, 4, "", "inhparent")?,
             })
         });
         let columns = columns.iter().map(|row| {
@@ -102,9 +109,10 @@ impl Shape {
                 format!("table {shown} is unlogged, so a crash empties it; ALTER TABLE {table} SET LOGGED");
             return Some(StoreError::new(ErrorKind::NotDurable, message));
         }
-        kind.hides_rows.then(|| {
-            let message =
-                format!("row security hides rows of table {shown} from this role; leases need all of them");
+        kind.row_security.then(|| {
+            let message = format!(
+                "row security applies to this role on table {shown}; grant the role BYPASSRLS, or switch it off"
+            );
             StoreError::new(ErrorKind::Denied, message)
         })
     }
@@ -114,6 +122,7 @@ impl Shape {
         let kind = self.kind.as_ref()?;
         let why = match kind.relation.as_str() {
             "r" if kind.persistence == "t" => "it is a temporary table".to_owned(),
+            "r" if kind.inherited => "another table inherits from it".to_owned(),
             "r" => definitions()
                 .filter(|definition| !is_constraint(definition))
                 .find_map(|definition| self.mismatch(definition))
@@ -183,14 +192,22 @@ fn name_of(definition: &str) -> &str {
 
 /// Creates the table or adds what it lacks. A whole table is left alone, and no right but to read the
 /// catalogue is needed then: many processes start at once on a table that is there.
-pub(crate) async fn migrate(source: &Source, limit: &Limit, table: &Table) -> Result<(), StoreError> {
-    let shape = inspect(source, limit, table).await?;
+pub(crate) async fn migrate(
+    connections: &Connections,
+    limit: &Limit,
+    table: &Table,
+) -> Result<(), StoreError> {
+    let shape = inspect(connections, limit, table).await?;
     if shape.kind.is_some() && shape.missing().next().is_none() {
         return shape.foreign(table).map_or(Ok(()), |foreign| Err(foreign.without_effect()));
     }
-    let taken = source.take(For::Others, limit).await?;
-    let client = taken.client();
-    say(client, &begin(limit)).await?;
+    let lent = connections.lend(Lane::Other, limit).await?;
+    let made = make(lent.client(), limit, table).await;
+    lent.end(made)
+}
+
+async fn make(client: &Client, limit: &Limit, table: &Table) -> Result<(), StoreError> {
+    begin(client, limit).await?;
     ask(client, &Question::new(sql::MIGRATION_LOCK.to_owned(), [table.to_string().as_str().into()])).await?;
     let mut shape = inspect_here(client, table).await?;
     if shape.kind.is_none() {
@@ -204,9 +221,7 @@ pub(crate) async fn migrate(source: &Source, limit: &Limit, table: &Table) -> Re
     for definition in shape.missing() {
         say(client, &sql::add_column(table, definition)).await?;
     }
-    say(client, sql::COMMIT).await?;
-    taken.give_back();
-    Ok(())
+    say(client, sql::COMMIT).await
 }
 
 async fn say(client: &Client, sql: &str) -> Result<(), StoreError> {
@@ -229,7 +244,8 @@ mod tests {
             Column { name: name_of(definition).to_owned(), data_type, not_null: true, collation }
         });
         let unique = vec!["name key".to_owned(), "name,term".to_owned()];
-        let kind = Kind { relation: "r".to_owned(), persistence: "p".to_owned(), hides_rows: false, unique };
+        let (relation, persistence) = ("r".to_owned(), "p".to_owned());
+        let kind = Kind { relation, persistence, row_security: false, unique, inherited: false };
         Shape { kind: Some(kind), columns: columns.collect() }
     }
 
@@ -242,7 +258,7 @@ mod tests {
     #[test]
     fn what_is_not_the_lease_table_is_named() {
         type Change = fn(&mut Shape);
-        let changes: [(Change, ErrorKind, &str); 11] = [
+        let changes: [(Change, ErrorKind, &str); 12] = [
             (|shape| shape.kind = None, ErrorKind::Schema, "table leases is missing; run migrate()"),
             (|shape| drop(shape.columns.pop()), ErrorKind::Schema, "no column rerun_slot_ms"),
             (
@@ -273,7 +289,12 @@ mod tests {
                 ErrorKind::NotDurable,
                 "unlogged",
             ),
-            (|shape| shape.kind.as_mut().unwrap().hides_rows = true, ErrorKind::Denied, "row security"),
+            (
+                |shape| shape.kind.as_mut().unwrap().inherited = true,
+                ErrorKind::Schema,
+                "another table inherits from it",
+            ),
+            (|shape| shape.kind.as_mut().unwrap().row_security = true, ErrorKind::Denied, "row security"),
         ];
         for (change, kind, says) in changes {
             let mut shape = whole();

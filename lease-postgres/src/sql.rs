@@ -3,7 +3,7 @@
 //! # Why each is atomic
 //!
 //! Each is one statement in a transaction of its own at the level read committed, whatever the role's or the
-//! server's default is: autocommit after [`SESSION`], or between [`begin`] and [`COMMIT`]. A row is
+//! server's default is: between [`begin`] and [`COMMIT`], in one flight. A row is
 //! changed under its lock. When another transaction has the lock, an `UPDATE` waits, and then
 //! PostgreSQL puts its `WHERE` to the newest version of the row: nothing that was committed meanwhile
 //! is overlooked, and a row that does not match any more is not changed.
@@ -30,19 +30,33 @@
 use crate::options::Table;
 
 /// The database's clock: whole milliseconds since 1970 UTC.
-const CLOCK: &str =
-    "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)";
+const CLOCK: &str = "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000::numeric)::bigint AS now)";
 
-/// Opens a transaction whatever the defaults of role, database and server are, for connections whose
-/// settings are not ours: nothing outlives the transaction. Together with it the statement and
-/// [`COMMIT`] go out in one flight.
+/// Opens a transaction whatever the defaults of role, database and server are. Nothing outlives it, for a session
+/// may be a pooler's or the program's. Together with the statement and [`COMMIT`] it goes out in one flight.
+///
+/// - `search_path`: an operator or a function of somebody else's, in a schema on the path, could stand in for one of
+///   PostgreSQL's, the clock's among them.
+/// - `synchronous_commit`: with `off`, acknowledged claims are forgotten in a crash.
+/// - The timeouts would end statements of ours; a wait for a lock has a bound of its own. A machine that vanishes in
+///   the middle of a flight does not keep its locks for longer than the idle transaction's.
+/// - In a transaction that somebody has left open, which `BEGIN` only warns of, and which our `COMMIT` would commit,
+///   the last statement fails.
+///
+/// With a `mark` it fails (22012) in a session that does not bear it, see [`mark_session`].
 ///
 /// On a standby this fails, so that nothing is read there either.
-pub(crate) fn begin(lock_timeout_ms: u128) -> String {
+pub(crate) fn begin(lock_timeout_ms: u128, mark: Option<&str>) -> String {
+    let is_ours = mark.map_or_else(String::new, |mark| {
+        format!("; SELECT 1 / (coalesce(current_setting('lease.session', true), '') = '{mark}')::integer")
+    });
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+         SET LOCAL search_path = pg_catalog, pg_temp; \
          SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on; \
-         SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = {lock_timeout_ms}"
+         SET LOCAL idle_in_transaction_session_timeout = '10s'; \
+         SELECT set_config('lock_timeout', CASE WHEN now() = statement_timestamp() THEN '{lock_timeout_ms}' \
+                           ELSE 'a transaction was left open' END, true){is_ours}"
     )
 }
 
@@ -52,37 +66,23 @@ pub(crate) const COMMIT: &str = "COMMIT";
 /// Undoes it.
 pub(crate) const ROLLBACK: &str = "ROLLBACK";
 
-/// Said on every connection of our own before its first statement, for the defaults differ between
-/// servers, databases and roles. Answers whether the server is a standby. In one round trip.
-///
-/// `synchronous_commit`: with `off`, acknowledged claims are forgotten in a crash. The timeouts would
-/// end statements and idle connections of ours; a statement waits for locks no longer than
-/// [`lock_timeout`], and for nothing else. Settings that a server does not know (`transaction_timeout`
-/// before 17) are passed over.
-pub(crate) const SESSION: &str = "\
-    SET statement_timeout = 0;
-    SELECT pg_is_in_recovery(), count(set_config(name, wanted.setting, false))
-    FROM (VALUES ('default_transaction_isolation', 'read committed'),
-                 ('default_transaction_read_only', 'off'),
-                 ('synchronous_commit', 'on'),
-                 ('transaction_timeout', '0'),
-                 ('idle_session_timeout', '0'),
-                 ('idle_in_transaction_session_timeout', '0')) AS wanted (name, setting)
-    JOIN pg_settings USING (name)";
+/// Asked on every connection of our own before its first statement. Where transactions are serializable and
+/// deferrable by default, it would wait for others' to end if it did not say its level.
+pub(crate) const IS_STANDBY: &str =
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT pg_catalog.pg_is_in_recovery()";
 
-/// Asked on a connection to a pooler instead, whose sessions are not ours to set.
-pub(crate) const IS_STANDBY: &str = "SELECT pg_is_in_recovery()";
-
-/// What the product calls itself, when [`SESSION`] or [`IS_STANDBY`] failed: others speak the protocol, too.
-pub(crate) const VERSION: &str = "SELECT version()";
-
-/// Bounds each wait for a lock, on a connection of our own. Goes out together with a statement, and only
-/// when the time has changed much.
-pub(crate) fn lock_timeout(ms: u128) -> String {
-    format!("SET lock_timeout = {ms}")
+/// Said together with [`IS_STANDBY`]. The driver's names for prepared statements are the same in every process, and
+/// behind a pooler that gives sessions away in turn, another's statement may stand under the name of ours: a
+/// `verify` would run as its `release`. So a statement is prepared, and used, only in a transaction that has found our mark
+/// in its session, where no other store has left its own since, and so none its names.
+pub(crate) fn mark_session(mark: &str) -> String {
+    format!("; SELECT pg_catalog.set_config('lease.session', '{mark}', false)")
 }
 
-/// `check`: what the server says of itself and of this session.
+/// What the product calls itself, when [`IS_STANDBY`] failed: others speak the protocol, too.
+pub(crate) const VERSION: &str = "SELECT version()";
+
+/// `check`: what the server says of itself and of this transaction.
 pub(crate) const FACTS: &str = "\
     SELECT version(), current_setting('server_encoding'),
            current_setting('fsync'), current_setting('synchronous_commit')";
@@ -118,23 +118,28 @@ pub(crate) const MIGRATION_LOCK: &str =
 /// itself. So it does not wait for long, and tries again.
 pub(crate) const ALTER_BRIEFLY: &str = "SET LOCAL lock_timeout = 500";
 
-/// `migrate` and `check`: what the name stands for, its persistence, whether rows are hidden from this role, and
-/// the unique keys there are.
+/// `migrate` and `check`: what the name stands for, its persistence, whether row security applies to this role, the
+/// unique keys there are, and whether another table inherits from it.
 pub(crate) const TABLE_KIND: &str = "\
     SELECT c.relkind::text, c.relpersistence::text, row_security_active(c.oid),
            ARRAY(SELECT (SELECT string_agg(a.attname, ',' ORDER BY k.place)
                          FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS k (number, place)
-                         JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.number)
+                         JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.number
+                         WHERE k.place <= i.indnkeyatts)
                         || CASE WHEN i.indisprimary THEN ' key' ELSE '' END
                  FROM pg_index AS i
                  WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate
-                   AND i.indpred IS NULL AND i.indexprs IS NULL)
+                   AND i.indpred IS NULL AND i.indexprs IS NULL),
+           EXISTS (SELECT FROM pg_inherits AS child WHERE child.inhparent = c.oid)
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND c.relname = $2";
 
-/// `migrate` and `check`: the columns there are, with their types, and the collation where it is one.
+/// `migrate` and `check`: the columns there are, with their types, and the collation where it is one. Types
+/// of ours are known by their numbers: a setting can have their names quoted.
 pub(crate) const TABLE_COLUMNS: &str = "\
-    SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, coalesce(o.collname::text, '')
+    SELECT a.attname::text,
+           CASE a.atttypid WHEN 25 THEN 'text' WHEN 20 THEN 'bigint' ELSE format_type(a.atttypid, a.atttypmod) END,
+           a.attnotnull, coalesce(o.collname::text, '')
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_attribute AS a ON a.attrelid = c.oid LEFT JOIN pg_collation AS o ON o.oid = a.attcollation
     WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped
@@ -161,7 +166,7 @@ pub(crate) fn claim(table: &Table) -> String {
     format!(
         "WITH {CLOCK},
          taken AS (
-             UPDATE {table} SET {TAKE} FROM clock
+             UPDATE {table} AS lease SET {TAKE} FROM clock
              WHERE name = (SELECT name FROM {table}
                            WHERE name = $1 AND expires_at_ms <= (SELECT now FROM clock)
                            FOR UPDATE SKIP LOCKED)
@@ -174,13 +179,19 @@ pub(crate) fn claim(table: &Table) -> String {
     )
 }
 
-/// `renew`: waits for a row that is locked, for only this may say that a lease is lost.
+/// `renew`: waits for a row that is locked, for only this may say that a lease is lost. So what it waits for is the
+/// row, and whether that has expired is judged by the version it gets: another renewal, whose end it awaits, may
+/// just have extended it. The clock is read before the wait.
 pub(crate) fn renew(table: &Table) -> String {
     format!(
-        "WITH {CLOCK}
-         UPDATE {table} SET expires_at_ms = clock.now + $3, renewed_at_ms = clock.now FROM clock
-         WHERE name = $1 AND holder = $2 AND expires_at_ms > clock.now
-         RETURNING resign_term = term"
+        "WITH {CLOCK},
+         mine AS MATERIALIZED (
+             SELECT name, expires_at_ms FROM {table}
+             WHERE (SELECT now FROM clock) IS NOT NULL AND name = $1 AND holder = $2
+             FOR NO KEY UPDATE)
+         UPDATE {table} AS lease SET expires_at_ms = clock.now + $3, renewed_at_ms = clock.now FROM clock, mine
+         WHERE lease.name = mine.name AND mine.expires_at_ms > clock.now
+         RETURNING lease.resign_term = lease.term"
     )
 }
 
@@ -203,7 +214,7 @@ pub(crate) fn renew_many(table: &Table) -> String {
 /// `verify`.
 pub(crate) fn verify(table: &Table) -> String {
     format!(
-        "WITH {CLOCK} SELECT term FROM clock, {table}
+        "WITH {CLOCK} SELECT term FROM clock, {table} AS lease
          WHERE name = $1 AND holder = $2 AND expires_at_ms > clock.now"
     )
 }
@@ -218,7 +229,7 @@ pub(crate) fn release(table: &Table) -> String {
 pub(crate) fn claim_observed(table: &Table) -> String {
     format!(
         "WITH {CLOCK}
-         UPDATE {table} SET {TAKE} FROM clock
+         UPDATE {table} AS lease SET {TAKE} FROM clock
          WHERE name = (SELECT name FROM {table} WHERE name = $1 AND holder = $8 AND expires_at_ms = $9
                        FOR UPDATE SKIP LOCKED)
          RETURNING term"
@@ -231,7 +242,7 @@ const COLUMNS: &str = "name, holder, instance, process, address, version, term, 
 
 /// `inspect`: the outer join brings the clock when there is no row.
 pub(crate) fn inspect(table: &Table) -> String {
-    format!("WITH {CLOCK} SELECT clock.now, {COLUMNS} FROM clock LEFT JOIN {table} ON name = $1")
+    format!("WITH {CLOCK} SELECT clock.now, {COLUMNS} FROM clock LEFT JOIN {table} AS lease ON name = $1")
 }
 
 /// `list`: as [`inspect`]. The column's collation is `C`, so the key's order is that of the bytes. The
@@ -264,7 +275,7 @@ pub(crate) fn resign(table: &Table) -> String {
 pub(crate) fn slot_state(table: &Table) -> String {
     format!(
         "WITH {CLOCK} SELECT clock.now, term, expires_at_ms, slot_ms, unfinished_slot_ms, rerun_slot_ms
-         FROM clock LEFT JOIN {table} ON name = $1"
+         FROM clock LEFT JOIN {table} AS lease ON name = $1"
     )
 }
 
@@ -274,7 +285,7 @@ pub(crate) fn claim_slot(table: &Table) -> String {
     format!(
         "WITH {CLOCK},
          taken AS (
-             UPDATE {table} SET {TAKE}, slot_ms = $8, unfinished_slot_ms = $8 FROM clock
+             UPDATE {table} AS lease SET {TAKE}, slot_ms = $8, unfinished_slot_ms = $8 FROM clock
              WHERE name = (SELECT name FROM {table}
                            WHERE name = $1 AND term = $9 AND slot_ms = $10 AND unfinished_slot_ms = $11
                              AND expires_at_ms <= (SELECT now FROM clock)
@@ -292,7 +303,7 @@ pub(crate) fn claim_slot(table: &Table) -> String {
 pub(crate) fn finish_slot(table: &Table) -> String {
     format!(
         "WITH {CLOCK}
-         UPDATE {table} SET expires_at_ms = 0, unfinished_slot_ms = 0,
+         UPDATE {table} AS lease SET expires_at_ms = 0, unfinished_slot_ms = 0,
              slot_ms = CASE WHEN $3 > slot_ms AND $3 <= clock.now THEN $3 ELSE slot_ms END
          FROM clock WHERE name = $1 AND holder = $2
          RETURNING 1"
@@ -310,7 +321,7 @@ pub(crate) fn record_end(table: &Table) -> String {
 /// `unfinished_slots`: a name given twice comes back once.
 pub(crate) fn unfinished_slots(table: &Table) -> String {
     format!(
-        "WITH {CLOCK} SELECT name, unfinished_slot_ms, term FROM clock, {table}
+        "WITH {CLOCK} SELECT name, unfinished_slot_ms, term FROM clock, {table} AS lease
          WHERE name = ANY($1)
            AND unfinished_slot_ms <> 0 AND unfinished_slot_ms = slot_ms AND rerun_slot_ms < slot_ms
            AND expires_at_ms <= clock.now"
@@ -321,7 +332,7 @@ pub(crate) fn unfinished_slots(table: &Table) -> String {
 pub(crate) fn claim_rerun(table: &Table) -> String {
     format!(
         "WITH {CLOCK}
-         UPDATE {table} SET {TAKE}, rerun_slot_ms = $9 FROM clock
+         UPDATE {table} AS lease SET {TAKE}, rerun_slot_ms = $9 FROM clock
          WHERE name = (SELECT name FROM {table}
                        WHERE name = $1 AND term = $8
                          AND unfinished_slot_ms = $9 AND slot_ms = $9 AND rerun_slot_ms < $9

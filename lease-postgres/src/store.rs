@@ -16,12 +16,12 @@ use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemCl
 use tokio::runtime::Handle;
 use tokio_postgres::{Config, Row};
 
+use crate::connections::{Connections, Lane};
+use crate::opener::Opener;
 use crate::options::{PostgresOptions, Table};
 use crate::row::{
     Question, Value, cell, claim_values, clock, granted, lease_row, no_clock, slot_state, unfinished_slot,
 };
-use crate::server::Server;
-use crate::source::{For, Source};
 use crate::tls::Tls;
 use crate::{check, schema, sql};
 
@@ -36,7 +36,7 @@ pub struct PostgresStore {
 struct Shared {
     place: String,
     table: Table,
-    source: Source,
+    connections: Connections,
     clock: Arc<dyn Clock>,
 }
 
@@ -67,7 +67,7 @@ impl PostgresStore {
         Self::options().open(url)
     }
 
-    /// The choices there are: the table's name and schema, a pooler between, a pool of the program's.
+    /// The choices there are: the table's name and schema, a pool of the program's.
     pub fn options() -> PostgresOptions {
         PostgresOptions::default()
     }
@@ -84,10 +84,10 @@ impl PostgresStore {
         config: &Config,
         tls: Tls,
     ) -> Result<Self, StoreError> {
-        let server = Server::new(config, tls, options.pooler)?;
-        let place = server.place();
+        let opener = Opener::new(config, tls)?;
+        let place = opener.place();
         let thread = IoThread::start("lease-postgres").map_err(no_thread)?;
-        Self::on(options.table, &place, Source::own(server), Thread::Own(thread))
+        Self::on(options.table, &place, Connections::own(&opener), Thread::Own(thread))
     }
 
     pub(crate) fn on_pool(
@@ -98,13 +98,18 @@ impl PostgresStore {
             let message = "open_pool() has to be called on the tokio runtime that the pool is used on";
             StoreError::new(ErrorKind::Runtime, message).with_source(error).without_effect()
         })?;
-        Self::on(options.table, "of the program's own pool", Source::Users(pool), Thread::Users(handle))
+        Self::on(
+            options.table,
+            "of the program's own pool",
+            Connections::Program(pool),
+            Thread::Users(handle),
+        )
     }
 
-    fn on(table: Table, place: &str, source: Source, thread: Thread) -> Result<Self, StoreError> {
+    fn on(table: Table, place: &str, connections: Connections, thread: Thread) -> Result<Self, StoreError> {
         let clock = SystemClock::shared().map_err(no_thread)?;
         let place = format!("PostgreSQL {place} (table {})", table.shown());
-        Ok(Self { shared: Arc::new(Shared { place, table, source, clock }), thread })
+        Ok(Self { shared: Arc::new(Shared { place, table, connections, clock }), thread })
     }
 
     /// Runs to its end whatever becomes of the caller.
@@ -130,14 +135,14 @@ impl PostgresStore {
     /// Asks until there is an answer or no time left.
     async fn ask(
         &self,
-        purpose: For,
+        lane: Lane,
         repeat: Repeat,
         within: Duration,
         question: Question,
     ) -> Result<Vec<Row>, StoreError> {
         self.run(move |shared| async move {
             let limit = shared.limit(within);
-            limit.insist(repeat, || shared.source.ask(purpose, &limit, &question)).await
+            limit.insist(repeat, || shared.connections.ask(lane, &limit, &question)).await
         })
         .await
     }
@@ -145,23 +150,24 @@ impl PostgresStore {
     /// Asks and reads the answer of a statement that changes nothing.
     async fn read<T>(
         &self,
-        purpose: For,
+        lane: Lane,
         within: Duration,
         question: Question,
         answer: impl FnOnce(&[Row]) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let rows = self.ask(purpose, Repeat::Always, within, question).await;
+        let rows = self.ask(lane, Repeat::Always, within, question).await;
         rows.and_then(|rows| answer(&rows)).map_err(StoreError::without_effect)
     }
 
-    /// A write of a holder or a bystander, which may be sent twice.
+    /// A write of a holder or a bystander.
     async fn write(
         &self,
+        repeat: Repeat,
         within: Duration,
         sql: String,
         values: impl Into<Vec<Value>>,
     ) -> Result<Vec<Row>, StoreError> {
-        self.ask(For::Holders, Repeat::Always, within, Question::new(sql, values)).await
+        self.ask(Lane::Holder, repeat, within, Question::new(sql, values)).await
     }
 
     /// A claim of any kind, which is not sent again when it may have been granted.
@@ -173,7 +179,7 @@ impl PostgresStore {
         more: impl IntoIterator<Item = Value>,
     ) -> Result<Option<Term>, StoreError> {
         let question = Question::new(sql, claim_values(claim, more)?);
-        let rows = self.ask(For::Others, Repeat::WithoutEffect, within, question).await?;
+        let rows = self.ask(Lane::Other, Repeat::WithoutEffect, within, question).await?;
         granted(&rows, &claim.name)
     }
 
@@ -189,7 +195,7 @@ impl Shared {
 
     async fn slot_state(&self, limit: &Limit, name: &LeaseName) -> Result<SlotState, StoreError> {
         let question = Question::new(sql::slot_state(&self.table), [name.into()]);
-        let rows = self.source.ask(For::Others, limit, &question).await;
+        let rows = self.connections.ask(Lane::Other, limit, &question).await;
         let rows = rows.map_err(StoreError::without_effect)?;
         slot_state(rows.first().ok_or_else(no_clock)?, name)
     }
@@ -207,7 +213,7 @@ impl Shared {
         });
         let more = [slot.as_millis()].into_iter().chain(seen).map(Value::from);
         let question = Question::new(sql::claim_slot(&self.table), claim_values(claim, more)?);
-        let rows = self.source.ask(For::Others, limit, &question).await?;
+        let rows = self.connections.ask(Lane::Other, limit, &question).await?;
         let granted = granted(&rows, &claim.name)?;
         Ok(granted.map_or(SlotAnswer::Held, |term| SlotAnswer::Granted { term, superseded }))
     }
@@ -234,7 +240,7 @@ impl LeaseStore for PostgresStore {
     async fn migrate(&self) -> Result<(), StoreError> {
         self.run(|shared| async move {
             let limit = shared.limit(PATIENCE);
-            let migrate = || Box::pin(schema::migrate(&shared.source, &limit, &shared.table));
+            let migrate = || Box::pin(schema::migrate(&shared.connections, &limit, &shared.table));
             limit.insist(Repeat::Always, migrate).await
         })
         .await
@@ -243,7 +249,7 @@ impl LeaseStore for PostgresStore {
     async fn check(&self) -> Result<(), StoreError> {
         self.run(|shared| async move {
             let limit = shared.limit(PATIENCE);
-            let once = || limit.bound(check::check(&shared.source, &limit, &shared.table));
+            let once = || limit.bound(check::check(&shared.connections, &limit, &shared.table));
             match once().await {
                 // Of a connection that lay idle while the server was away.
                 Err(error) if error.kind() == ErrorKind::Unavailable => once().await,
@@ -267,7 +273,7 @@ impl LeaseStore for PostgresStore {
         within: Duration,
     ) -> Result<RenewAnswer, StoreError> {
         let values = [name.into(), holder.into(), ttl_ms(ttl)?.into()];
-        let rows = self.write(within, sql::renew(self.table()), values).await?;
+        let rows = self.write(Repeat::Always, within, sql::renew(self.table()), values).await?;
         let Some(row) = rows.first() else { return Ok(RenewAnswer::Lost) };
         Ok(RenewAnswer::Renewed(Renewed { step_down: cell(row, 0, name.as_str(), "resign_term")? }))
     }
@@ -285,7 +291,7 @@ impl LeaseStore for PostgresStore {
         let holders = leases.iter().map(|lease| lease.holder.to_string()).collect();
         let values = [names, holders, ttl_ms(ttl)?.into()];
         let question = Question::new(sql::renew_many(self.table()), values);
-        let rows = self.ask(For::Batches, Repeat::Always, within, question).await?;
+        let rows = self.ask(Lane::Batch, Repeat::Always, within, question).await?;
         let mut renewed = HashMap::with_capacity(rows.len());
         for row in &rows {
             let (name, holder) = (cell::<&str>(row, 0, "", "name")?, cell::<&str>(row, 1, "", "holder")?);
@@ -303,7 +309,7 @@ impl LeaseStore for PostgresStore {
         within: Duration,
     ) -> Result<VerifyAnswer, StoreError> {
         let question = Question::new(sql::verify(self.table()), [name.into(), holder.into()]);
-        self.read(For::Holders, within, question, |rows| {
+        self.read(Lane::Holder, within, question, |rows| {
             Ok(granted(rows, name)?.map_or(VerifyAnswer::Lost, VerifyAnswer::Held))
         })
         .await
@@ -315,7 +321,9 @@ impl LeaseStore for PostgresStore {
         holder: &Holder,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        let rows = self.write(within, sql::release(self.table()), [name.into(), holder.into()]).await?;
+        let rows = self
+            .write(Repeat::Always, within, sql::release(self.table()), [name.into(), holder.into()])
+            .await?;
         Ok(if rows.is_empty() { ReleaseAnswer::Gone } else { ReleaseAnswer::Released })
     }
 
@@ -332,7 +340,7 @@ impl LeaseStore for PostgresStore {
 
     async fn inspect(&self, name: &LeaseName, within: Duration) -> Result<Inspection, StoreError> {
         let question = Question::new(sql::inspect(self.table()), [name.into()]);
-        self.read(For::Others, within, question, |rows| {
+        self.read(Lane::Other, within, question, |rows| {
             let row = rows.first().ok_or_else(no_clock)?;
             Ok(Inspection { now: clock(row)?, row: lease_row(row)? })
         })
@@ -346,7 +354,7 @@ impl LeaseStore for PostgresStore {
         let after = after.as_ref().map_or("", LeaseName::as_str);
         let values = [after.into(), prefix.into(), i64::from(limit).into()];
         let question = Question::new(sql::list(self.table()), values);
-        self.read(For::Others, within, question, |rows| {
+        self.read(Lane::Other, within, question, |rows| {
             let now = clock(rows.first().ok_or_else(no_clock)?)?;
             let rows = rows.iter().filter_map(|row| lease_row(row).transpose()).collect::<Result<_, _>>()?;
             Ok(Listing { now, rows })
@@ -361,7 +369,8 @@ impl LeaseStore for PostgresStore {
         within: Duration,
     ) -> Result<ClearAnswer, StoreError> {
         let values = [name.into(), (&observed.holder).into(), observed.expires_at.as_millis().into()];
-        let rows = self.write(within, sql::clear(self.table()), values).await?;
+        // Sent again after it went through, it would say that the row has moved.
+        let rows = self.write(Repeat::WithoutEffect, within, sql::clear(self.table()), values).await?;
         Ok(if rows.is_empty() { ClearAnswer::Moved } else { ClearAnswer::Cleared })
     }
 
@@ -371,7 +380,9 @@ impl LeaseStore for PostgresStore {
         term: Term,
         within: Duration,
     ) -> Result<ResignAnswer, StoreError> {
-        let rows = self.write(within, sql::resign(self.table()), [name.into(), term.get().into()]).await?;
+        let rows = self
+            .write(Repeat::Always, within, sql::resign(self.table()), [name.into(), term.get().into()])
+            .await?;
         Ok(if rows.is_empty() { ResignAnswer::Moved } else { ResignAnswer::Asked })
     }
 
@@ -395,14 +406,21 @@ impl LeaseStore for PostgresStore {
         let started = self.shared.clock.now();
         if !lost {
             let values = [name.into(), holder.into(), passed.map_or(0, Slot::as_millis).into()];
-            let rows = self.write(within, sql::finish_slot(self.table()), values).await?;
+            let rows = self.write(Repeat::Always, within, sql::finish_slot(self.table()), values).await?;
             if !rows.is_empty() {
                 return Ok(FinishAnswer::Finished);
             }
         }
+        // This, too, would deny what it has done.
         let left = within.saturating_sub(self.shared.clock.now().since(started));
-        let rows =
-            self.write(left, sql::record_end(self.table()), [name.into(), slot.as_millis().into()]).await?;
+        let rows = self
+            .write(
+                Repeat::WithoutEffect,
+                left,
+                sql::record_end(self.table()),
+                [name.into(), slot.as_millis().into()],
+            )
+            .await?;
         Ok(FinishAnswer::Lost { recorded: !rows.is_empty() })
     }
 
@@ -413,7 +431,7 @@ impl LeaseStore for PostgresStore {
     ) -> Result<Vec<UnfinishedSlot>, StoreError> {
         let names: Value = names.iter().map(ToString::to_string).collect();
         let question = Question::new(sql::unfinished_slots(self.table()), [names]);
-        self.read(For::Others, within, question, |rows| {
+        self.read(Lane::Other, within, question, |rows| {
             rows.iter().filter_map(|row| unfinished_slot(row).transpose()).collect()
         })
         .await
@@ -432,7 +450,7 @@ impl LeaseStore for PostgresStore {
 
     async fn last_slot(&self, name: &LeaseName, within: Duration) -> Result<Option<Slot>, StoreError> {
         let question = Question::new(sql::last_slot(self.table()), [name.into()]);
-        self.read(For::Others, within, question, |rows| {
+        self.read(Lane::Other, within, question, |rows| {
             let Some(row) = rows.first() else { return Ok(None) };
             slot_of(name.as_str(), "slot_ms", cell(row, 0, name.as_str(), "slot_ms")?)
         })

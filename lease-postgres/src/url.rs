@@ -8,6 +8,27 @@ use tokio_postgres::Config;
 
 use crate::tls::{Roots, SslMode, Tls};
 
+/// What a URL may say behind its `?`. Only names from here are repeated in errors, for what looks like another may
+/// be a part of a password.
+const PARAMETERS: &[&str] = &[
+    "application_name",
+    "channel_binding",
+    "connect_timeout",
+    "hostaddr",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "options",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslnegotiation",
+    "sslrootcert",
+    "target_session_attrs",
+    "tcp_user_timeout",
+];
+
 /// Reads a URL as libpq does, as far as its parameters are known. Errors hold no part of the URL but
 /// names of parameters, for it has a password inside.
 pub(crate) fn parse(url: &str) -> Result<(Config, Tls), StoreError> {
@@ -25,6 +46,9 @@ pub(crate) fn parse(url: &str) -> Result<(Config, Tls), StoreError> {
     let (mut settings, mut others) = (TlsSettings::default(), Vec::new());
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').ok_or_else(|| invalid("a parameter has no value"))?;
+        if !PARAMETERS.contains(&key) {
+            return Err(invalid(&format!("it has a parameter that is none of {}", PARAMETERS.join(", "))));
+        }
         let value = decode(value).ok_or_else(|| invalid(&format!("the value of {key:?} is no UTF-8")))?;
         match key {
             "sslmode" => settings.mode = Some(value.parse().map_err(|()| bad_value(key))?),
@@ -164,7 +188,16 @@ mod tests {
             ("postgres://me:secret@h:x/d", "port"),
             ("postgres://me:secret@h/d?sslmode=none", "sslmode"),
             ("postgres://me:secret@h/d?sslmode", "no value"),
-            ("postgres://me:secret@h/d?passfile=x", "passfile"),
+            ("postgres://me:secret@h/d?passfile=x", "a parameter that is none of application_name"),
+            ("postgres://me:12?secret=ret", "a parameter that is none of"),
+            ("postgres://me:12?secret=%ff", "a parameter that is none of"),
+            ("postgres://me:12?secret=word@h/d", "percent-encoded"),
+            ("postgres://me:12?secret=%ff@h/d", "percent-encoded"),
+            ("postgres://me:12/sec?application_name=ret@h/d", "percent-encoded"),
+            ("postgres://me:12/secret@h/d", "percent-encoded"),
+            ("postgres://h/d?password=secret", "a parameter that is none of"),
+            ("postgres://h/d?host=secret", "a parameter that is none of"),
+            ("postgres://h/d?load_balance_hosts=random", "a parameter that is none of"),
             ("postgres://me:secret@h/d?sslmode=verify-ca", "sslrootcert"),
             ("postgres://me:secret@h/d?sslrootcert=system&sslmode=require", "verify-full"),
             ("postgres://me:secret@h/d?sslcert=x", "sslkey"),

@@ -135,8 +135,8 @@ mod pgbouncer {
     use super::*;
 
     static SERVERS: LazyLock<(Server, PgBouncer)> = LazyLock::new(|| {
-        let hostile = common::HOSTILE.iter().filter(|setting| !setting.starts_with("search_path"));
-        let words = hostile.flat_map(|setting| ["-c".to_owned(), setting.replace([' ', '\''], "")]);
+        let words =
+            common::HOSTILE.iter().flat_map(|setting| ["-c".to_owned(), setting.replace([' ', '\''], "")]);
         let server =
             Server::start(Product::Postgres, Setup { arguments: words.collect(), ..Setup::default() });
         let pooler = PgBouncer::start(&server);
@@ -148,9 +148,8 @@ mod pgbouncer {
         let (server, pooler) = &*SERVERS;
         let plain = format!("{}?options=-c%20default_transaction_read_only%3Doff", server.url());
         let plain = format!("{plain}%20-c%20statement_timeout%3D0%20-c%20lock_timeout%3D0");
-        let open: Open = |options, url| options.pooler(true).open(url).unwrap();
         SHARED
-            .get_or_init(|| async { Shared::new(&plain, &pooler.url(), &pooler.url(), open).await })
+            .get_or_init(|| async { Shared::new(&plain, &pooler.url(), &pooler.url(), own).await })
             .await
             .into()
     }

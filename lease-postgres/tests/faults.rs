@@ -1,5 +1,7 @@
 //! What goes wrong around a PostgreSQL server, and what the store makes of it.
 
+#[path = "faults/checks.rs"]
+mod checks;
 #[path = "faults/clock.rs"]
 mod clock;
 #[path = "common/mod.rs"]
@@ -8,23 +10,15 @@ mod common;
 mod connections;
 #[path = "faults/contention.rs"]
 mod contention;
-#[path = "faults/durability.rs"]
-mod durability;
-#[path = "faults/failover.rs"]
-mod failover;
-#[path = "faults/obstacles.rs"]
-mod obstacles;
-#[path = "faults/other_products.rs"]
-mod other_products;
-#[path = "faults/rights.rs"]
-mod rights;
-#[path = "faults/session.rs"]
-mod session;
+#[path = "faults/outages.rs"]
+mod outages;
+#[path = "faults/poolers.rs"]
+mod poolers;
 #[path = "faults/support.rs"]
 mod support;
+#[path = "faults/tables.rs"]
+mod tables;
 #[path = "faults/tls.rs"]
 mod tls;
 #[path = "faults/trips.rs"]
 mod trips;
-#[path = "faults/upgrade.rs"]
-mod upgrade;

@@ -56,8 +56,22 @@ pub(crate) const HOSTILE: [&str; 10] = [
     "idle_in_transaction_session_timeout = '300ms'",
     "TimeZone = 'Asia/Kolkata'",
     "DateStyle = 'German'",
-    "search_path = 'pg_temp'",
+    "quote_all_identifiers = on",
 ];
+
+/// Makes a schema in which a clock stands still, and an operator and a function of the server's say other things.
+async fn shadow(sql: &Sql) -> String {
+    let schema = unique("lease_shadow");
+    sql.run(&format!(
+        "CREATE SCHEMA {schema};
+         CREATE FUNCTION {schema}.times(numeric, integer) RETURNS numeric LANGUAGE sql AS 'SELECT $1';
+         CREATE OPERATOR {schema}.* (LEFTARG = numeric, RIGHTARG = integer, FUNCTION = {schema}.times);
+         CREATE FUNCTION {schema}.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT to_timestamp(1)';
+         CREATE FUNCTION {schema}.pg_is_in_recovery() RETURNS boolean LANGUAGE sql AS 'SELECT true'"
+    ))
+    .await;
+    schema
+}
 
 /// A superuser, except that its sessions begin with [`HOSTILE`].
 pub(crate) async fn hostile_role(owner: &str) -> Role {
@@ -65,6 +79,8 @@ pub(crate) async fn hostile_role(owner: &str) -> Role {
     for setting in HOSTILE {
         sql.run(&format!("ALTER ROLE {} SET {setting}", role.name)).await;
     }
+    let path = format!("{}, pg_catalog", shadow(&sql).await);
+    sql.run(&format!("ALTER ROLE {} SET search_path = {path}", role.name)).await;
     let hostile = Sql::connect(&role.url).await;
     assert!(hostile.client.execute("CREATE TABLE refused ()", &[]).await.is_err());
     role

@@ -1,13 +1,14 @@
-//! Connections that end, hang or are ended.
+//! Connections that end, hang or are ended, and what is set in them.
 
 use std::time::Duration;
 
-use lease_core::store::{ClaimAnswer, Effect, ReleaseAnswer};
-use lease_core::{ErrorKind, LeaseStore, Term};
+use lease_core::store::{Effect, LeaseRow, Observed, ReleaseAnswer, SlotEnd};
+use lease_core::{ErrorKind, LeaseStore, Slot, Term};
+use lease_postgres::deadpool_postgres::{Manager, Pool};
 use lease_testkit::{Direction, Proxy, Wire};
-use test_servers::{Product, Server, Setup};
+use tokio_postgres::NoTls;
 
-use crate::common::unique;
+use crate::common::{hostile_role, unique};
 use crate::support::{
     LONG, SHORT, Sandbox, TTL, eventually, granted, holding, is_err, is_harmless, is_pending, name,
     new_claim, renews, take,
@@ -28,59 +29,15 @@ async fn renewals_after_the_idle_connections_were_killed_go_through() {
     let sandbox = Sandbox::new().await;
     let application = unique("killed");
     let url = format!("{}?application_name={application}", sandbox.url);
-    for pooler in [false, true] {
-        let store = sandbox.options().pooler(pooler).open(&url).unwrap();
-        let held = take(&store, &format!("pooler: {pooler}")).await;
-        for _ in 0..3 {
-            renews(&store, &held).await;
-            store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap();
-            kill(&sandbox, &application).await;
-            assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
-            renews(&store, &held).await;
-            store.verify(&held.name, &held.holder, LONG).await.unwrap();
-        }
-    }
-}
-
-#[tokio::test]
-async fn renewals_go_through_a_restart_of_three_seconds_be_it_an_operators_or_after_a_crash() {
-    let mut server = Server::start(Product::Postgres, Setup::default());
-    let sandbox = Sandbox::on(&server.url()).await;
-    let store = sandbox.store();
+    let store = sandbox.options().open(&url).unwrap();
     let held = take(&store, "a").await;
-    for crash in [false, true] {
+    for _ in 0..3 {
         renews(&store, &held).await;
-        if crash {
-            server.kill();
-        } else {
-            server.stop();
-        }
-        is_err(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Unavailable);
-        let starting = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_secs(3));
-            server.start_again();
-            server
-        });
-        renews(&store, &held).await;
-        server = starting.join().unwrap();
-    }
-    assert_eq!(store.inspect(&held.name, LONG).await.unwrap().row.unwrap().term, Term::FIRST);
-}
-
-#[tokio::test]
-async fn renewals_and_claims_go_on_while_the_database_is_set_to_read_only() {
-    let url = crate::support::database(&crate::common::shared(), "").await;
-    let sandbox = Sandbox::on(&url).await;
-    let (_, database) = url.rsplit_once('/').unwrap();
-    let set = |to| format!("ALTER DATABASE {database} SET default_transaction_read_only = {to}");
-    let before = sandbox.store();
-    let held = take(&before, "a").await;
-    sandbox.run(&set("on")).await;
-    for store in [&before, &sandbox.store(), &sandbox.options().pooler(true).open(&url).unwrap()] {
-        renews(store, &held).await;
+        store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap();
+        kill(&sandbox, &application).await;
         assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
-        assert_eq!(store.claim(&new_claim("a"), LONG).await.unwrap(), ClaimAnswer::Held);
-        take(store, &unique("new")).await;
+        renews(&store, &held).await;
+        store.verify(&held.name, &held.holder, LONG).await.unwrap();
     }
 }
 
@@ -102,24 +59,45 @@ pub(crate) fn proxied(url: &str) -> (Proxy, String) {
 #[tokio::test]
 async fn a_claim_whose_answer_never_came_is_not_sent_again_and_its_release_frees_it() {
     let sandbox = Sandbox::new().await;
-    for pooler in [false, true] {
-        let (proxy, url) = proxied(&sandbox.url);
-        let store = sandbox.options().pooler(pooler).open(&url).unwrap();
-        take(&store, &unique("warm")).await;
-        let claim = new_claim(&unique("a"));
-        proxy.cut_before(1, Direction::ToClient);
-        let error = is_err(store.claim(&claim, LONG).await, ErrorKind::Unavailable);
-        assert_eq!(error.effect(), Effect::Unknown);
-        // In a transaction the cut may have come before its commit.
-        let left = store.inspect(&claim.name, LONG).await.unwrap().row;
-        assert!(
-            left.as_ref().is_none_or(|row| row.term == Term::FIRST && row.holder == claim.holder),
-            "{left:?}"
-        );
-        assert!(pooler || left.is_some());
-        store.release(&claim.name, &claim.holder, LONG).await.unwrap();
-        granted(store.claim(&new_claim(claim.name.as_str()), LONG).await);
-    }
+    let (proxy, url) = proxied(&sandbox.url);
+    let store = sandbox.options().open(&url).unwrap();
+    take(&store, &unique("warm")).await;
+    let claim = new_claim(&unique("a"));
+    proxy.cut_before(1, Direction::ToClient);
+    let error = is_err(store.claim(&claim, LONG).await, ErrorKind::Unavailable);
+    assert_eq!(error.effect(), Effect::Unknown);
+    // The cut may have come before its commit.
+    let left = store.inspect(&claim.name, LONG).await.unwrap().row;
+    let is_its = |row: &LeaseRow| row.term == Term::FIRST && row.holder == claim.holder;
+    assert!(left.as_ref().is_none_or(is_its), "{left:?}");
+    store.release(&claim.name, &claim.holder, LONG).await.unwrap();
+    granted(store.claim(&new_claim(claim.name.as_str()), LONG).await);
+}
+
+/// Sent again, they would deny what they have done.
+#[tokio::test]
+async fn a_clearing_and_a_late_end_whose_answer_never_came_are_not_sent_again() {
+    let sandbox = Sandbox::new().await;
+    let (proxy, url) = proxied(&sandbox.url);
+    let store = sandbox.options().open(&url).unwrap();
+    let slot = Slot::from_millis(1).unwrap();
+    let round = new_claim("a");
+    store.claim_slot(&round, slot, LONG).await.unwrap();
+    let seen = store.inspect(&round.name, LONG).await.unwrap().row.unwrap().observed();
+    // So that both lanes have a connection.
+    renews(&store, &round).await;
+    let seen = Observed {
+        expires_at: store.inspect(&round.name, LONG).await.unwrap().row.unwrap().expires_at,
+        ..seen
+    };
+    proxy.cut_before(1, Direction::ToClient);
+    let error = is_err(store.clear(&round.name, &seen, LONG).await, ErrorKind::Unavailable);
+    assert_eq!(error.effect(), Effect::Unknown);
+    store.verify(&round.name, &round.holder, LONG).await.unwrap();
+    let end = SlotEnd { name: round.name.clone(), holder: round.holder, slot, passed: None, lost: true };
+    proxy.cut_before(1, Direction::ToClient);
+    let error = is_err(store.finish_slot(&end, LONG).await, ErrorKind::Unavailable);
+    assert_eq!(error.effect(), Effect::Unknown);
 }
 
 #[tokio::test]
@@ -148,22 +126,21 @@ async fn a_claim_whose_session_was_ended_midway_is_not_sent_again() {
 #[tokio::test]
 async fn what_can_be_repeated_is_sent_again_when_its_answer_never_came() {
     let sandbox = Sandbox::new().await;
-    for pooler in [false, true] {
-        let (proxy, url) = proxied(&sandbox.url);
-        let store = sandbox.options().pooler(pooler).open(&url).unwrap();
-        let held = take(&store, &unique("a")).await;
-        renews(&store, &held).await;
-        store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap();
-        proxy.cut_before(1, Direction::ToClient);
-        renews(&store, &held).await;
-        proxy.cut_before(1, Direction::ToClient);
-        assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
-        proxy.cut_before(1, Direction::ToClient);
-        store.verify(&held.name, &held.holder, LONG).await.unwrap();
-        proxy.cut_before(1, Direction::ToClient);
-        let released = store.release(&held.name, &held.holder, LONG).await.unwrap();
-        assert_eq!(released, ReleaseAnswer::Released);
-    }
+    let (proxy, url) = proxied(&sandbox.url);
+    let store = sandbox.options().open(&url).unwrap();
+    let held = take(&store, &unique("a")).await;
+    renews(&store, &held).await;
+    proxy.cut_before(1, Direction::ToClient);
+    renews(&store, &held).await;
+    store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap();
+    proxy.cut_before(1, Direction::ToClient);
+    assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
+    store.verify(&held.name, &held.holder, LONG).await.unwrap();
+    proxy.cut_before(1, Direction::ToClient);
+    store.verify(&held.name, &held.holder, LONG).await.unwrap();
+    proxy.cut_before(1, Direction::ToClient);
+    let released = store.release(&held.name, &held.holder, LONG).await.unwrap();
+    assert_eq!(released, ReleaseAnswer::Released);
 }
 
 #[tokio::test]
@@ -175,7 +152,8 @@ async fn a_statement_that_gets_no_answer_is_given_up_and_its_connection_not_used
     renews(&store, &held).await;
     proxy.hold(Direction::ToClient);
     is_err(store.renew(&held.name, &held.holder, TTL, SHORT).await, ErrorKind::Timeout);
-    is_err(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Timeout);
+    // Nor is another that lay idle, so a claim is not even sent.
+    is_harmless(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Unavailable);
     // A new one cannot be had either.
     let error = store.inspect(&held.name, SHORT).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout), "{error:?}");
@@ -190,7 +168,7 @@ async fn a_statement_that_gets_no_answer_is_given_up_and_its_connection_not_used
 
 /// As when a firewall has forgotten them all: no end of a connection is ever told.
 #[tokio::test]
-async fn after_a_connection_that_hung_the_idle_ones_are_not_used_either() {
+async fn after_a_connection_that_hung_the_idle_ones_of_no_lane_are_used() {
     let sandbox = Sandbox::new().await;
     let (proxy, url) = proxied(&sandbox.url);
     let store = sandbox.options().open(&url).unwrap();
@@ -204,12 +182,17 @@ async fn after_a_connection_that_hung_the_idle_ones_are_not_used_either() {
     other.run("COMMIT").await;
     waiting.await.unwrap();
     assert_eq!(proxy.open(), 3);
+    store.renew_many(&[holding(&two)], TTL, LONG).await.unwrap();
     proxy.hold(Direction::ToClient);
     is_err(store.renew(&two.name, &two.holder, TTL, SHORT).await, ErrorKind::Timeout);
     proxy.release(Direction::ToClient);
     let before = proxy.connections();
     renews(&store, &two).await;
     assert_eq!(proxy.connections(), before + 1);
+    store.renew_many(&[holding(&two)], TTL, LONG).await.unwrap();
+    store.inspect(&two.name, LONG).await.unwrap();
+    assert_eq!(proxy.connections(), before + 3);
+    eventually("the old ones are closed", async || proxy.open() == 3).await;
 }
 
 #[tokio::test]
@@ -259,4 +242,85 @@ fn a_store_outlives_the_runtime_it_was_first_used_on() {
     });
     drop(first);
     second.block_on(renews(&store, &held));
+}
+
+#[tokio::test]
+async fn every_statement_runs_with_what_it_relies_on() {
+    let sandbox = Sandbox::new().await;
+    let watch = sandbox.text("watch_leases");
+    sandbox
+        .run(&format!(
+            "CREATE FUNCTION {watch}() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE found text; BEGIN
+                 SELECT string_agg(name || ' = ' || setting, ', ') INTO found FROM pg_settings
+                 WHERE (name, setting) IN (('transaction_read_only', 'on'), ('synchronous_commit', 'off'), ('lock_timeout', '0'))
+                    OR (name = 'transaction_isolation' AND setting <> 'read committed')
+                    OR (name = 'statement_timeout' AND setting <> '0')
+                    OR (name = 'idle_in_transaction_session_timeout' AND setting <> '10000')
+                    OR (name = 'search_path' AND replace(setting, chr(34), '') <> 'pg_catalog, pg_temp');
+                 IF current_setting('lease.session', true) IS NULL AND EXISTS (SELECT FROM pg_prepared_statements) THEN
+                     found := 'a name for a statement';
+                 END IF;
+                 IF found IS NOT NULL THEN RAISE EXCEPTION '%', found; END IF;
+                 RETURN NEW;
+             END $$;
+             CREATE TRIGGER watch BEFORE INSERT OR UPDATE ON leases FOR EACH ROW EXECUTE FUNCTION {watch}()"
+        ))
+        .await;
+    let role = hostile_role(&sandbox.url).await;
+    let pool = Pool::builder(Manager::new(role.url.parse().unwrap(), NoTls)).max_size(2).build().unwrap();
+    for (n, store) in
+        [sandbox.options().open(&role.url).unwrap(), sandbox.options().open_pool(pool.clone()).unwrap()]
+            .into_iter()
+            .enumerate()
+    {
+        let held = take(&store, &format!("n{n}")).await;
+        renews(&store, &held).await;
+        assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
+        store.release(&held.name, &held.holder, LONG).await.unwrap();
+        store.check().await.unwrap();
+    }
+    // Nor is anything left behind in a session.
+    let client = pool.get().await.unwrap();
+    let left = client.query("SELECT name FROM pg_settings WHERE source = 'session'", &[]).await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Where a role's transactions are serializable, read-only and deferrable, the first thing they do is to wait for
+/// others' to end.
+#[tokio::test]
+async fn a_connection_waits_for_nobodys_serializable_transaction() {
+    let sandbox = Sandbox::new().await;
+    let role = hostile_role(&sandbox.url).await;
+    let other = sandbox.sql().await;
+    other
+        .run(
+            &sandbox
+                .text("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT FROM leases; UPDATE leases SET term = 1"),
+        )
+        .await;
+    let store = sandbox.options().open(&role.url).unwrap();
+    let claim = new_claim("a");
+    granted(store.claim(&claim, Duration::from_secs(20)).await);
+    other.run("COMMIT").await;
+}
+
+/// What a program has forgotten to end is not ended by a statement of the store's.
+#[tokio::test]
+async fn a_transaction_left_open_in_the_programs_pool_is_not_committed() {
+    let sandbox = Sandbox::new().await;
+    let pool = Pool::builder(Manager::new(sandbox.url.parse().unwrap(), NoTls)).max_size(1).build().unwrap();
+    let store = sandbox.options().open_pool(pool.clone()).unwrap();
+    for begin in ["BEGIN", "BEGIN ISOLATION LEVEL SERIALIZABLE", "BEGIN READ ONLY", "BEGIN; SELECT 1 / 0"] {
+        let left = pool.get().await.unwrap();
+        let _ = left.batch_execute(begin).await;
+        let _ = left
+            .batch_execute(&sandbox.text(
+                "INSERT INTO leases (name, holder, term, claimed_at_ms, renewed_at_ms, expires_at_ms, ttl_ms)
+                 VALUES ('left', '00000000000000000000000000000000', 41, 1, 2, 3, 4); SELECT FROM leases",
+            ))
+            .await;
+        drop(left);
+        take(&store, &format!("after {begin}")).await;
+        assert_eq!(store.inspect(&name("left"), LONG).await.unwrap().row, None, "{begin}");
+    }
 }

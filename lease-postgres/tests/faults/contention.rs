@@ -110,6 +110,24 @@ async fn a_renewal_waits_for_a_row_and_goes_through_when_the_other_transaction_e
     }
 }
 
+/// What is committed has expired; another renewal, whose answer was lost, is about to extend it.
+#[tokio::test]
+async fn a_renewal_of_an_expired_row_that_is_being_extended_waits_and_judges_the_new_version() {
+    let sandbox = Sandbox::new().await;
+    let store = sandbox.store();
+    let held = take(&store, "a").await;
+    sandbox.run("UPDATE leases SET expires_at_ms = 1").await;
+    let other = sandbox.sql().await;
+    other.run(&sandbox.text("BEGIN; UPDATE leases SET expires_at_ms = 9000000000000")).await;
+    let mut renewal = Box::pin(store.renew(&held.name, &held.holder, TTL, LONG));
+    assert!(is_pending(&mut renewal));
+    somebody_waits(&sandbox, &sandbox.sql().await, 1).await;
+    other.run("COMMIT").await;
+    assert_eq!(renewal.await.unwrap(), RenewAnswer::Renewed(Renewed { step_down: false }));
+    sandbox.run("UPDATE leases SET expires_at_ms = 1").await;
+    assert_eq!(store.renew(&held.name, &held.holder, TTL, LONG).await.unwrap(), RenewAnswer::Lost);
+}
+
 #[tokio::test]
 async fn a_renewal_that_waited_for_a_takeover_is_lost() {
     let sandbox = Sandbox::new().await;

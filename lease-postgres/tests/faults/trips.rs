@@ -95,26 +95,38 @@ async fn each_operation_takes_the_round_trips_that_are_promised() {
     let sandbox = Sandbox::new().await;
     let (proxy, url) = proxied(&sandbox.url);
     let store = sandbox.options().open(&url).unwrap();
-    // Connects, prepares every statement, and sets the bound on locks.
+    // Connects.
     counts(&store, &proxy).await;
     sandbox.run("TRUNCATE leases").await;
     assert_eq!(counts(&store, &proxy).await, EXPECTED);
 }
 
 #[tokio::test]
-async fn beneath_a_pooler_it_takes_as_many() {
+async fn on_a_pool_of_the_programs_it_takes_as_many() {
     let sandbox = Sandbox::new().await;
     let (proxy, url) = proxied(&sandbox.url);
     let manager = Manager::new(url.parse().unwrap(), NoTls);
     let pool = Pool::builder(manager).max_size(4).build().unwrap();
-    for store in
-        [sandbox.options().pooler(true).open(&url).unwrap(), sandbox.options().open_pool(pool).unwrap()]
-    {
-        // Connects.
+    let store = sandbox.options().open_pool(pool).unwrap();
+    // Connects.
+    counts(&store, &proxy).await;
+    sandbox.run("TRUNCATE leases").await;
+    assert_eq!(counts(&store, &proxy).await, EXPECTED);
+}
+
+/// Names that statements use for other things.
+#[tokio::test]
+async fn tables_may_be_called_as_they_like() {
+    let schema = crate::common::unique("lease_names");
+    let sandbox = Sandbox::without_table(&crate::common::shared());
+    sandbox.run(&format!("CREATE SCHEMA {schema}")).await;
+    let (proxy, url) = proxied(&sandbox.url);
+    for table in ["clock", "lease", "mine", "taken", "made", "held", "asked", "page", "user"] {
+        let options = PostgresStore::options().schema(&schema).unwrap().table(table).unwrap();
+        let store = options.open(&url).unwrap();
+        store.migrate().await.unwrap();
+        store.check().await.unwrap();
         counts(&store, &proxy).await;
-        sandbox.run("TRUNCATE leases").await;
-        assert_eq!(counts(&store, &proxy).await, EXPECTED);
-        sandbox.run("TRUNCATE leases").await;
     }
 }
 
@@ -124,9 +136,6 @@ async fn a_new_connection_costs_two_round_trips_more() {
     let sandbox = Sandbox::new().await;
     let (proxy, url) = proxied(&sandbox.url);
     let store = sandbox.options().open(&url).unwrap();
-    // The session, the statement to be prepared, the claim.
     assert_eq!(trips(&proxy, store.claim(&new_claim("a"), LONG)).await, 3);
     assert_eq!(proxy.connections(), 1);
-    let store = sandbox.options().pooler(true).open(&url).unwrap();
-    assert_eq!(trips(&proxy, store.claim(&new_claim("b"), LONG)).await, 2);
 }

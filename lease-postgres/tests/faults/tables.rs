@@ -1,10 +1,13 @@
-//! Tables of older and later versions, and many processes starting at once.
+//! Tables of older and later versions and of other people, and many processes starting at once.
+
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use lease_core::store::ClaimAnswer;
+use lease_core::store::{ClaimAnswer, RenewAnswer};
 use lease_core::{ErrorKind, LeaseStore};
 use lease_postgres::PostgresStore;
 
+use crate::checks::says;
 use crate::support::{
     LONG, Sandbox, TTL, eventually, granted, holding, is_harmless, name, new_claim, renews, take,
 };
@@ -31,8 +34,7 @@ async fn an_older_table_is_upgraded_by_eight_at_once_and_keeps_its_rows() {
     assert!(error.to_string().contains("has no column address"), "{error}");
     is_harmless(before.claim(&new_claim("a"), LONG).await, ErrorKind::Schema);
 
-    let stores: Vec<_> =
-        (0..8).map(|n| sandbox.options().pooler(n % 2 == 0).open(&sandbox.url).unwrap()).collect();
+    let stores: Vec<_> = (0..8).map(|_| sandbox.store()).collect();
     for upgraded in join_all(stores.iter().map(LeaseStore::migrate)).await {
         upgraded.unwrap();
     }
@@ -46,7 +48,7 @@ async fn an_older_table_is_upgraded_by_eight_at_once_and_keeps_its_rows() {
 }
 
 #[tokio::test]
-async fn statements_prepared_before_an_upgrade_or_a_new_table_go_on() {
+async fn stores_that_are_at_work_go_on_after_an_upgrade_and_on_a_new_table() {
     let sandbox = Sandbox::new().await;
     let store = sandbox.store();
     let held = take(&store, "a").await;
@@ -81,7 +83,10 @@ async fn an_upgrade_behind_a_long_transaction_keeps_no_renewal_waiting() {
         watch.client.query_one(&waits, &[]).await.unwrap().get::<_, i64>(0) > 0
     })
     .await;
-    renews(&store, &held).await;
+    // Below the time that the upgrade would wait if it were as patient as other statements.
+    let within = Duration::from_secs(8);
+    let renewed = store.renew(&held.name, &held.holder, TTL, within).await;
+    assert!(matches!(renewed, Ok(RenewAnswer::Renewed(_))), "{renewed:?}");
     assert!(store.renew_many(&[holding(&held)], TTL, LONG).await.unwrap()[0].is_some());
     other.run("COMMIT").await;
     // It has tried for some time, and may give up before the other's end; then it is asked again.
@@ -122,4 +127,76 @@ async fn the_published_schema_is_the_one_that_migrate_makes() {
         rows.iter().map(|row| row.get(0)).collect::<Vec<String>>()
     };
     assert_eq!(columns(&made).await, columns(&given).await);
+}
+
+#[tokio::test]
+async fn a_missing_table_column_or_key_is_named() {
+    let sandbox = Sandbox::without_table(&crate::common::shared());
+    let store = sandbox.store();
+    let missing = format!("table {} is missing; run migrate()", sandbox.table);
+    says(&store, ErrorKind::Schema, &missing).await;
+    let error = is_harmless(store.claim(&new_claim("a"), LONG).await, ErrorKind::Schema);
+    assert!(error.to_string().starts_with("the lease table is missing; run migrate()"), "{error}");
+    store.migrate().await.unwrap();
+    store.check().await.unwrap();
+    sandbox.run("ALTER TABLE leases DROP CONSTRAINT leases_name_term_key").await;
+    says(&store, ErrorKind::Schema, "no UNIQUE (name, term)").await;
+    sandbox.run("ALTER TABLE leases DROP COLUMN rerun_slot_ms").await;
+    says(&store, ErrorKind::Schema, "no column rerun_slot_ms").await;
+    let error = is_harmless(store.inspect(&name("a"), LONG).await, ErrorKind::Schema);
+    assert!(error.to_string().contains("rerun_slot_ms"), "{error}");
+    store.migrate().await.unwrap();
+    store.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_of_somebody_elses_is_named_and_not_altered() {
+    let ddl = PostgresStore::schema("leases").unwrap();
+    for (ddl, words) in [
+        ("CREATE TABLE leases (tenant text)".to_owned(), "it has no column name"),
+        (ddl.replace("term bigint", "term integer"), "column term is integer"),
+        (
+            ddl.replace("holder text COLLATE \"C\" NOT NULL", "holder text COLLATE \"C\""),
+            "holder can be NULL",
+        ),
+        (ddl.replace("name text COLLATE \"C\"", "name text"), "collated by default"),
+        (ddl.replace("NOT NULL PRIMARY KEY", "NOT NULL UNIQUE"), "primary key is not name"),
+        ("CREATE VIEW leases AS SELECT 1 AS name".to_owned(), "it is a view"),
+        ("CREATE SEQUENCE leases".to_owned(), "it is no table"),
+    ] {
+        let sandbox = Sandbox::without_table(&crate::common::shared());
+        sandbox.run(&ddl.replace("\"public\".", "")).await;
+        let columns = async || {
+            let count =
+                format!("SELECT count(*) FROM pg_attribute WHERE attrelid = '{}'::regclass", sandbox.table);
+            sandbox.sql().await.client.query_one(&count, &[]).await.unwrap().get::<_, i64>(0)
+        };
+        let before = columns().await;
+        says(&sandbox.store(), ErrorKind::Schema, words).await;
+        is_harmless(sandbox.store().migrate().await, ErrorKind::Schema);
+        assert_eq!(columns().await, before);
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_another_inherits_from_is_refused() {
+    let sandbox = Sandbox::new().await;
+    sandbox.run("CREATE TABLE child_leases () INHERITS (leases)").await;
+    says(&sandbox.store(), ErrorKind::Schema, "another table inherits from it").await;
+    sandbox.run("DROP TABLE child_leases").await;
+    sandbox.store().check().await.unwrap();
+}
+
+/// Columns that only ride along in an index are none of its key's.
+#[tokio::test]
+async fn keys_are_known_by_what_they_keep_apart() {
+    let sandbox = Sandbox::new().await;
+    sandbox
+        .run("ALTER TABLE leases DROP CONSTRAINT leases_pkey; ALTER TABLE leases ADD PRIMARY KEY (name) INCLUDE (holder)")
+        .await;
+    sandbox.store().check().await.unwrap();
+    sandbox
+        .run("ALTER TABLE leases DROP CONSTRAINT leases_name_term_key; CREATE UNIQUE INDEX ON leases (name) INCLUDE (term)")
+        .await;
+    says(&sandbox.store(), ErrorKind::Schema, "no UNIQUE (name, term)").await;
 }

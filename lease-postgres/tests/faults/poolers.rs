@@ -1,0 +1,41 @@
+//! A pooler in transaction mode, which nobody has told the store of.
+
+use lease_core::LeaseStore;
+use lease_core::store::{DbTime, VerifyAnswer};
+use test_servers::{PgBouncer, Product, Server, Setup};
+
+use crate::common::Sql;
+use crate::support::{LONG, Sandbox, renews, take};
+
+/// The driver gives the same names to statements in every process. Behind a pooler that hands sessions on, the name of
+/// one store's `verify` may be that of another's `release`.
+#[tokio::test]
+async fn no_statement_of_anothers_is_run_by_its_name() {
+    let server = Server::start(Product::Postgres, Setup::default());
+    let pooler = PgBouncer::start(&server);
+    let sandbox = Sandbox::on(&server.url()).await;
+    let store = sandbox.options().open(&pooler.url()).unwrap();
+    let held = take(&store, "a").await;
+    for _ in 0..2 {
+        let verified = store.verify(&held.name, &held.holder, LONG).await.unwrap();
+        assert!(matches!(verified, VerifyAnswer::Held(_)), "{verified:?}");
+    }
+    // The session that the store has used until now is taken, and the next is full of others' names.
+    let (first, next) = (Sql::connect(&pooler.url()).await, Sql::connect(&pooler.url()).await);
+    first.run("BEGIN").await;
+    let release = "UPDATE leases SET expires_at_ms = 0 WHERE name = $1 AND holder = $2 RETURNING term";
+    next.run(&sandbox.text(&format!(
+        "DO $$ BEGIN FOR n IN 0..4999 LOOP EXECUTE format('PREPARE s%s (text, text) AS {release}', n); END LOOP; END $$"
+    )))
+    .await;
+    let verified = store.verify(&held.name, &held.holder, LONG).await.unwrap();
+    assert!(matches!(verified, VerifyAnswer::Held(_)), "{verified:?}");
+    let row = store.inspect(&held.name, LONG).await.unwrap().row.unwrap();
+    assert_ne!(row.expires_at, DbTime::RELEASED, "another's statement has released it");
+    renews(&store, &held).await;
+    first.run("COMMIT").await;
+    for text in ["b", "c", "d"] {
+        let claim = take(&store, text).await;
+        renews(&store, &claim).await;
+    }
+}
