@@ -17,13 +17,13 @@ async fn trips<T>(proxy: &Proxy, statement: impl Future<Output = T>) -> u64 {
     proxy.trips()
 }
 
-async fn counts(store: &PostgresStore, proxy: &Proxy) -> Vec<(&'static str, u64)> {
+async fn counts(store: &PostgresStore, proxy: &Proxy, leases: u32) -> Vec<(&'static str, u64)> {
     let slot = |ms| Slot::from_millis(ms).unwrap();
     let mut counted = Vec::new();
     let held = take(store, "held").await;
     let batch: Vec<Holding> = {
         let mut batch = Vec::new();
-        for n in 0..1_000 {
+        for n in 0..leases {
             let claim = new_claim(&format!("n{n}"));
             store.claim(&claim, LONG).await.unwrap();
             batch.push(holding(&claim));
@@ -96,9 +96,9 @@ async fn each_operation_takes_the_round_trips_that_are_promised() {
     let (proxy, url) = proxied(&sandbox.url);
     let store = sandbox.options().open(&url).unwrap();
     // Connects.
-    counts(&store, &proxy).await;
+    counts(&store, &proxy, 1_000).await;
     sandbox.run("TRUNCATE leases").await;
-    assert_eq!(counts(&store, &proxy).await, EXPECTED);
+    assert_eq!(counts(&store, &proxy, 1_000).await, EXPECTED);
 }
 
 #[tokio::test]
@@ -109,9 +109,9 @@ async fn on_a_pool_of_the_programs_it_takes_as_many() {
     let pool = Pool::builder(manager).max_size(4).build().unwrap();
     let store = sandbox.options().open_pool(pool).unwrap();
     // Connects.
-    counts(&store, &proxy).await;
+    counts(&store, &proxy, 1_000).await;
     sandbox.run("TRUNCATE leases").await;
-    assert_eq!(counts(&store, &proxy).await, EXPECTED);
+    assert_eq!(counts(&store, &proxy, 1_000).await, EXPECTED);
 }
 
 /// Names that statements use for other things.
@@ -126,7 +126,7 @@ async fn tables_may_be_called_as_they_like() {
         let store = options.open(&url).unwrap();
         store.migrate().await.unwrap();
         store.check().await.unwrap();
-        counts(&store, &proxy).await;
+        counts(&store, &proxy, 1).await;
     }
 }
 
