@@ -10,7 +10,7 @@ use deadpool::managed;
 use lease_core::ErrorKind;
 use lease_core::store::{Identifier, IoThread, Limit, Repeat, StoreError};
 use mysql_async::Pool;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::error::{self, Failure};
 use crate::lent::{Lent, Work};
@@ -18,10 +18,6 @@ use crate::opener::Opener;
 use crate::row::{Answer, Flight};
 use crate::server::Product;
 use crate::url::Target;
-
-/// The longest that a statement waits for a lock: the server is told one second, the least it can be told, and
-/// takes a tenth more. A statement that has waited is asked again while there is time for one more such wait.
-pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(1200);
 
 /// A claim whose connection turns out to be dead may be granted without anybody knowing. So one that has been idle
 /// for so long is asked first whether it lives, before a claim is sent on it.
@@ -170,11 +166,12 @@ impl Connections {
         before: &Mutex<Option<Failed>>,
     ) -> Result<Vec<Answer>, StoreError> {
         let before = || before.lock().unwrap_or_else(PoisonError::into_inner);
-        // The server would still be waiting when the caller has left.
-        let too_late = limit.left() < LOCK_WAIT;
-        if let Some(failed) = before().as_ref().filter(|failed| failed.waited && too_late) {
+        // After a wait for a lock that took longer than there is time left, the server would still be waiting when the
+        // caller has left.
+        if let Some(failed) = before().as_ref().filter(|failed| limit.left() < failed.waited) {
             return Err(failed.again());
         }
+        let mut sent = Instant::now();
         let lent = match self.lend(lane, limit).await {
             Some(lent) => lent.map_err(StoreError::without_effect),
             // What has kept the call from its answer until now says more than that time is up.
@@ -182,6 +179,7 @@ impl Connections {
         };
         let answer = match lent {
             Ok(mut lent) => {
+                sent = Instant::now();
                 let answer = lent.ask(flight).await;
                 match &answer {
                     Ok(_) => lent.give_back(),
@@ -192,7 +190,8 @@ impl Connections {
             Err(error) => Err(error),
         };
         if let Err(error) = &answer {
-            let waited = error::number(error) == Some(error::LOCK_WAIT_TIMEOUT);
+            let is_wait = error::number(error) == Some(error::LOCK_WAIT_TIMEOUT);
+            let waited = if is_wait { sent.elapsed() } else { Duration::ZERO };
             *before() = Some(Failed { kind: error.kind(), message: error.to_string(), waited });
         }
         answer
@@ -225,8 +224,8 @@ impl Connections {
 struct Failed {
     kind: ErrorKind,
     message: String,
-    /// By a lock wait that took as long as the session lets it.
-    waited: bool,
+    /// How long it had waited for a lock.
+    waited: Duration,
 }
 
 impl Failed {

@@ -60,10 +60,12 @@ pub(crate) fn number(error: &StoreError) -> Option<u16> {
     }
 }
 
-/// Two rows with one key: for an insert, the answer that the name is taken.
-pub(crate) const DUPLICATE_KEY: u16 = 1062;
-/// A lock was waited for as long as the session lets it.
+/// What an insert of a name says when the name is taken: there is a row, or somebody has it locked or is just making it.
+pub(crate) const NAME_TAKEN: [u16; 3] = [1062, LOCK_WAIT_TIMEOUT, LOCK_NOWAIT];
+/// A lock was waited for as long as the session lets it, or, on MariaDB, not at all.
 pub(crate) const LOCK_WAIT_TIMEOUT: u16 = 1205;
+/// A lock was not to be had at once.
+pub(crate) const LOCK_NOWAIT: u16 = 3572;
 /// A transaction is open already.
 pub(crate) const IN_TRANSACTION: u16 = 1568;
 /// The table is not there.
@@ -144,8 +146,8 @@ const CLASSES: &[(&[u16], Class)] = &[
     // Deadlock; lock wait timeout; row changed since the snapshot (MariaDB); lock not to be had at once;
     // rolled back by group replication during its commit; table changed, statement to be prepared again.
     (
-        &[1213, LOCK_WAIT_TIMEOUT, 1020, 3572, 3101, 1412, 1615],
-        none(ErrorKind::Busy, "other transactions kept the row or the table locked"),
+        &[1213, LOCK_WAIT_TIMEOUT, 1020, LOCK_NOWAIT, 3101, 1412, 1615],
+        none(ErrorKind::Busy, "another transaction has the row or the table locked"),
     ),
     // `read_only`, `super_read_only` and other options; a read-only transaction; InnoDB read-only, as servers
     // and versions say it.

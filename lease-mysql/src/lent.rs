@@ -57,20 +57,25 @@ impl Lent {
             }
             None => Err(DriverError::ConnectionClosed.into()),
         };
-        answers.map_err(|error| Failure::from(error).into())
+        match answers {
+            Err(Error::Server(error)) if flight.is_refusal(error.code) => Ok(vec![Answer::default()]),
+            answers => answers.map_err(|error| Failure::from(error).into()),
+        }
     }
 
     /// For a flight that ended well.
     pub(crate) fn give_back(mut self) {
-        self.0 = None;
+        if !matches!(self.0, Some(Out::Borrowed(_, false))) {
+            self.0 = None;
+        }
     }
 
     /// For one that the server refused.
-    pub(crate) fn give_back_after(mut self, error: &StoreError) {
+    pub(crate) fn give_back_after(self, error: &StoreError) {
         let is_sound = error::number(error).is_some()
             && !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::ReadOnly | ErrorKind::Timeout);
-        if is_sound && !matches!(self.0, Some(Out::Borrowed(_, false))) {
-            self.0 = None;
+        if is_sound {
+            self.give_back();
         }
     }
 }
@@ -94,7 +99,7 @@ impl Drop for Lent {
 async fn send(conn: &mut Conn, flight: &Flight) -> Result<Vec<Answer>, Error> {
     let (sql, values) = match flight {
         Flight::Many(statements) => return send_many(conn, statements).await,
-        Flight::One { sql, values } => (sql, values),
+        Flight::One { sql, values, .. } => (sql, values),
     };
     let values = values.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.clone()));
     let values: HashMap<Vec<u8>, Value> = values.collect();

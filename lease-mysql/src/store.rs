@@ -92,18 +92,16 @@ impl MysqlStore {
         self.send(Lane::Other, Repeat::WithoutEffect, limit.clone(), Flight::one(sql, values)).await
     }
 
-    /// Asks for the first claim of a name: the term, unless somebody else has made the row.
+    /// Asks for the first claim of a name: the term, unless somebody else has made the row, or is just making it.
     async fn claim_new(
         &self,
         limit: &Limit,
         sql: String,
         values: Values,
     ) -> Result<Option<Term>, StoreError> {
-        match self.claim_by(limit, sql, values).await {
-            Ok(answer) => Ok((answer.rows_affected == 1).then_some(Term::FIRST)),
-            Err(error) if error::number(&error) == Some(error::DUPLICATE_KEY) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let flight = Flight::One { sql, values, refusals: &error::NAME_TAKEN };
+        let answer = self.send(Lane::Other, Repeat::WithoutEffect, limit.clone(), flight).await?;
+        Ok((answer.rows_affected == 1).then_some(Term::FIRST))
     }
 
     /// The answer to the last statement of a flight.
