@@ -5,7 +5,7 @@ use std::time::Duration;
 use lease_core::store::{Claim, Identifier, StoreError};
 use lease_core::{ErrorKind, Holder, Instance, LeaseName};
 
-use crate::lent::Lent;
+use crate::connection::Lent;
 use crate::opener::product;
 use crate::row::{Flight, claim_values, integer, no_row, string};
 use crate::{schema, sql};

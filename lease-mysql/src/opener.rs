@@ -7,11 +7,11 @@ use lease_core::store::StoreError;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, DriverError, Error};
 
-use crate::connection::{IDLE, Lane};
+use crate::connection::send_many;
+use crate::connections::{IDLE, Lane};
 use crate::error::Failure;
-use crate::lent::send_many;
+use crate::product::{Product, recognize};
 use crate::row::{Answer, string};
-use crate::server::{Product, recognize};
 use crate::sql;
 use crate::url::Target;
 

@@ -4,7 +4,7 @@ use lease_core::ErrorKind;
 use lease_core::store::{Identifier, StoreError};
 use mysql_async::Row;
 
-use crate::lent::Lent;
+use crate::connection::Lent;
 use crate::row::{Answer, Flight, Values, integer, string, text};
 use crate::{error, sql};
 

@@ -309,11 +309,7 @@ pub(crate) fn finish_slot(table: &Identifier) -> String {
 /// `finish_slot`, second step, for a lease that was lost: the claim that replaced it may have been
 /// for a later slot, which does not match, or for this slot's rerun, for which the end counts as well.
 pub(crate) fn record_end(table: &Identifier) -> String {
-    write(
-        table,
-        "unfinished_slot_ms = :slot",
-        "lease.unfinished_slot_ms = 0 * LAST_INSERT_ID(lease.term)",
-    )
+    write(table, "unfinished_slot_ms = :slot", "lease.unfinished_slot_ms = 0 * LAST_INSERT_ID(lease.term)")
 }
 
 /// `unfinished_slots`. A name given twice comes back once.

@@ -14,7 +14,7 @@ use lease_core::store::{
 use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Term};
 use mysql_async::{Row, Value};
 
-use crate::connection::{Connections, Lane};
+use crate::connections::{Connections, Lane};
 use crate::options::MysqlOptions;
 use crate::row::{
     Answer, Flight, Values, claim_values, clock_and_lease, integer, no_row, slot_state, string, text,

@@ -1,11 +1,12 @@
 //! URLs: what the driver does not read in them itself.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use lease_core::ErrorKind;
 use lease_core::store::StoreError;
-use mysql_async::{ClientIdentity, Opts, OptsBuilder, SslOpts, UrlError};
+use mysql_async::{Opts, OptsBuilder, UrlError};
+
+use crate::tls::{Mode, Tls};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -65,49 +66,6 @@ impl Target {
     }
 }
 
-/// MySQL's `--ssl-mode`, in the order of strictness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Disabled,
-    Preferred,
-    Required,
-    VerifyCa,
-    VerifyIdentity,
-}
-
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Tls {
-    mode: Option<Mode>,
-    ca: Option<PathBuf>,
-    cert: Option<PathBuf>,
-    key: Option<PathBuf>,
-}
-
-impl Tls {
-    /// MySQL's own default, and, as with its own clients, a certificate to check by is checked by.
-    fn mode(&self) -> Mode {
-        self.mode.unwrap_or(if self.ca.is_some() { Mode::VerifyCa } else { Mode::Preferred })
-    }
-
-    fn options(&self) -> Option<SslOpts> {
-        let mode = self.mode();
-        if mode == Mode::Disabled {
-            return None;
-        }
-        let identity = self.cert.clone().zip(self.key.clone());
-        let identity = identity.map(|(cert, key)| ClientIdentity::new(cert.into(), key.into()));
-        let verifies = matches!(mode, Mode::VerifyCa | Mode::VerifyIdentity);
-        let roots = self.ca.clone().filter(|_| verifies);
-        let options = SslOpts::default()
-            .with_client_identity(identity)
-            .with_disable_built_in_roots(roots.is_some())
-            .with_root_certs(roots.into_iter().map(Into::into).collect())
-            .with_danger_accept_invalid_certs(!verifies)
-            .with_danger_skip_domain_validation(mode != Mode::VerifyIdentity);
-        Some(options)
-    }
-}
-
 /// Takes the parameters of TLS out of a URL.
 fn split(url: &str) -> Result<(String, Tls), StoreError> {
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
@@ -124,56 +82,13 @@ fn split(url: &str) -> Result<(String, Tls), StoreError> {
     let mut rest = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match key.to_ascii_lowercase().replace('_', "-").as_str() {
-            "ssl-mode" => tls.mode = Some(mode(value)?),
-            "ssl-ca" => tls.ca = Some(path_of(value)?),
-            "ssl-cert" => tls.cert = Some(path_of(value)?),
-            "ssl-key" => tls.key = Some(path_of(value)?),
-            _ => rest.push(pair),
+        if !tls.take(key, value)? {
+            rest.push(pair);
         }
     }
-    if tls.cert.is_some() != tls.key.is_some() {
-        return Err(invalid("ssl-cert and ssl-key belong together"));
-    }
+    tls.is_whole()?;
     let bare = if rest.is_empty() { place } else { format!("{place}?{}", rest.join("&")) };
     Ok((bare, tls))
-}
-
-fn mode(value: &str) -> Result<Mode, StoreError> {
-    Ok(match value.to_ascii_uppercase().as_str() {
-        "DISABLED" => Mode::Disabled,
-        "PREFERRED" => Mode::Preferred,
-        "REQUIRED" => Mode::Required,
-        "VERIFY_CA" => Mode::VerifyCa,
-        "VERIFY_IDENTITY" => Mode::VerifyIdentity,
-        _ => {
-            return Err(invalid("ssl-mode is DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY"));
-        }
-    })
-}
-
-/// The path in a parameter, which may be percent-encoded.
-fn path_of(value: &str) -> Result<PathBuf, StoreError> {
-    let mut bytes = Vec::new();
-    let mut rest = value.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let decoded = tail.split_at_checked(2).and_then(|(digits, tail)| {
-            let digits = str::from_utf8(digits).ok()?;
-            Some((u8::from_str_radix(digits, 16).ok()?, tail))
-        });
-        let (decoded, tail) = decoded.ok_or_else(|| invalid("a % in a path is written %25"))?;
-        bytes.push(decoded);
-        rest = tail;
-    }
-    match String::from_utf8(bytes) {
-        Ok(path) if !path.is_empty() => Ok(path.into()),
-        _ => Err(invalid("ssl-ca, ssl-cert and ssl-key are paths of files")),
-    }
 }
 
 /// The driver's words about a URL. Only what cannot be a piece of a password is quoted.
@@ -188,13 +103,15 @@ fn refused(error: &UrlError) -> StoreError {
     }
 }
 
-fn invalid(what: &str) -> StoreError {
+pub(crate) fn invalid(what: &str) -> StoreError {
     StoreError::new(ErrorKind::Invalid, format!("the URL of the database cannot be used: {what}"))
         .without_effect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn target(url: &str) -> Target {

@@ -7,9 +7,7 @@ use lease_core::{ErrorKind, LeaseStore, Slot, Term};
 use lease_mysql::mysql_async::prelude::Queryable;
 use test_servers::Product;
 
-use crate::support::{
-    LONG, Sandbox, TTL, fails, granted, holding, name, new_claim, on_both, take,
-};
+use crate::support::{LONG, Sandbox, TTL, fails, granted, holding, name, new_claim, on_both, take};
 
 on_both! {
     a_claim_of_a_row_that_another_transaction_has_is_refused_without_waiting
