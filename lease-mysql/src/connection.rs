@@ -22,71 +22,93 @@ pub(crate) type Work = for<'a> fn(
 ) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
 
 /// A connection that is out for a flight or more. Dropped before it is given back, it is closed.
-pub(crate) struct Lent(Option<Out>);
+pub(crate) struct Lent {
+    out: Option<Out>,
+    /// What the last flight says of it.
+    state: State,
+}
 
 enum Out {
     Own(Object<Opener>),
-    /// And whether it is as its owner had it.
-    Borrowed(Conn, bool),
+    Borrowed(Conn),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In order, and as its owner had it.
+    Sound,
+    /// In order, but a session of the user's is not as it was.
+    Altered,
+    /// In the middle of an answer, broken, or refused by the server.
+    Broken,
 }
 
 impl Lent {
     pub(crate) fn own(object: Object<Opener>) -> Self {
-        Self(Some(Out::Own(object)))
+        Self { out: Some(Out::Own(object)), state: State::Sound }
     }
 
     pub(crate) fn borrowed(conn: Conn) -> Self {
-        Self(Some(Out::Borrowed(conn, true)))
+        Self { out: Some(Out::Borrowed(conn)), state: State::Sound }
     }
 
     /// Sends one flight; the answers, one for each statement.
     pub(crate) async fn ask(&mut self, flight: &Flight) -> Result<Vec<Answer>, StoreError> {
-        let answers = match &mut self.0 {
-            Some(Out::Own(conn)) => send(conn, flight).await,
-            Some(Out::Borrowed(conn, as_it_was)) => {
-                *as_it_was = false;
-                let answers = send_borrowed(conn, flight).await;
-                *as_it_was = match &answers {
-                    Ok(_) => true,
-                    Err(Error::Server(error)) if error.code != error::IN_TRANSACTION => {
-                        send_many(conn, &sql::UNDO.map(str::to_owned)).await.is_ok()
-                    }
-                    Err(_) => false,
-                };
-                answers
-            }
-            None => Err(DriverError::ConnectionClosed.into()),
+        // Until the answer is there: this future may be dropped.
+        self.state = State::Broken;
+        let (answers, undone) = match &mut self.out {
+            Some(Out::Own(connection)) => (send(&mut connection.conn, flight).await, true),
+            Some(Out::Borrowed(conn)) => match send_borrowed(conn, flight).await {
+                Err(Error::Server(error)) => {
+                    let undone = error.code != error::IN_TRANSACTION
+                        && send_many(conn, &sql::UNDO.map(str::to_owned)).await.is_ok();
+                    (Err(Error::Server(error)), undone)
+                }
+                answers => (answers, true),
+            },
+            None => (Err(DriverError::ConnectionClosed.into()), false),
         };
-        match answers {
+        let answers = match answers {
             Err(Error::Server(error)) if flight.is_refusal(error.code) => Ok(vec![Answer::default()]),
-            answers => answers.map_err(|error| Failure::from(error).into()),
-        }
+            answers => answers.map_err(|error| StoreError::from(Failure::from(error))),
+        };
+        self.state = match &answers {
+            Err(error) if !leaves_it_sound(error) => State::Broken,
+            _ if undone => State::Sound,
+            _ => State::Altered,
+        };
+        answers
     }
 
-    /// For a flight that ended well.
+    /// For the next flight of somebody else, or to be closed, as the last flight ended.
     pub(crate) fn give_back(mut self) {
-        if !matches!(self.0, Some(Out::Borrowed(_, false))) {
-            self.0 = None;
-        }
-    }
-
-    /// For one that the server refused.
-    pub(crate) fn give_back_after(self, error: &StoreError) {
-        let is_sound = error::number(error).is_some()
-            && !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::ReadOnly | ErrorKind::Timeout);
-        if is_sound {
-            self.give_back();
+        if self.state == State::Sound {
+            if let Some(Out::Own(connection)) = &mut self.out {
+                connection.rest();
+            }
+            self.out = None;
         }
     }
 }
 
+/// Whether the server has refused a statement and would take another on the same connection.
+fn leaves_it_sound(error: &StoreError) -> bool {
+    error::number(error).is_some()
+        && !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::ReadOnly | ErrorKind::Timeout)
+}
+
 impl Drop for Lent {
     fn drop(&mut self) {
-        match self.0.take() {
+        match self.out.take() {
             // Out of its pool the connection is closed by the driver, when the server has answered.
-            Some(Out::Own(object)) => drop(Object::take(object)),
+            Some(Out::Own(object)) => {
+                if self.state == State::Broken {
+                    object.condemn();
+                }
+                drop(Object::take(object));
+            }
             // Without a runtime nothing can be sent on it any more.
-            Some(Out::Borrowed(conn, _)) => {
+            Some(Out::Borrowed(conn)) => {
                 if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                     runtime.spawn(conn.disconnect());
                 }

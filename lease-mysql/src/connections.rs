@@ -1,4 +1,4 @@
-//! Connections: in lanes, lent for one flight, and kept only when that ended well.
+//! Connections: in lanes, lent for one flight, and kept only while nothing speaks against them.
 
 use std::fmt;
 use std::future::Future;
@@ -6,22 +6,27 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use deadpool::managed;
+use deadpool::managed::{self, QueueMode};
 use lease_core::ErrorKind;
 use lease_core::store::{Identifier, IoThread, Limit, Repeat, StoreError};
 use mysql_async::Pool;
+use mysql_async::prelude::Queryable;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
 use crate::connection::{Lent, Work};
-use crate::error::{self, Failure};
-use crate::opener::Opener;
+use crate::error;
+use crate::opener::{Generation, Opener};
 use crate::product::Product;
 use crate::row::{Answer, Flight};
 use crate::url::Target;
 
 /// A claim whose connection turns out to be dead may be granted without anybody knowing. So one that has been idle
 /// for so long is asked first whether it lives, before a claim is sent on it.
-pub(crate) const IDLE: Duration = Duration::from_secs(5);
+const IDLE: Duration = Duration::from_secs(5);
+
+/// How long it may take to answer that it lives, at most.
+const PING: Duration = Duration::from_secs(1);
 
 /// Which of the store's own connections a statement takes, so that none waits behind one that is less urgent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,13 +64,18 @@ impl Connections {
         })?;
         let place = target.place();
         let product = Arc::new(OnceLock::new());
-        let lane = |lane, size| {
-            let opener = Opener { target: target.clone(), lane, product: Arc::clone(&product) };
-            managed::Pool::builder(opener).max_size(size).build().map_err(|error| {
-                StoreError::new(ErrorKind::Other, "no pool of connections can be made").with_source(error)
-            })
+        let generation = Generation::default();
+        let lane = |size| {
+            let (target, generation, product) = (target.clone(), generation.clone(), Arc::clone(&product));
+            let opener = Opener { target, generation, product };
+            // The last that was given back is lent first, so that those that are not needed come of age.
+            managed::Pool::builder(opener).max_size(size).queue_mode(QueueMode::Lifo).build().map_err(
+                |error| {
+                    StoreError::new(ErrorKind::Other, "no pool of connections can be made").with_source(error)
+                },
+            )
         };
-        let lanes = [lane(Lane::Batch, 2)?, lane(Lane::Holder, 4)?, lane(Lane::Other, 4)?];
+        let lanes = [lane(2)?, lane(8)?, lane(8)?];
         Ok(Self { source: Source::Own { io, lanes }, place, product })
     }
 
@@ -147,14 +157,20 @@ impl Connections {
     ) -> Result<T, StoreError> {
         match &self.source {
             Source::Own { io, .. } => io.run(call).await,
-            Source::Borrowed(_) => match tokio::spawn(call).await {
-                Ok(answer) => answer,
-                Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
-                Err(ended) => {
-                    let message = "the runtime that the store was used on has ended";
-                    Err(StoreError::new(ErrorKind::Runtime, message).with_source(ended))
+            Source::Borrowed(_) => {
+                let runtime = Handle::try_current().map_err(|missing| {
+                    let message = "a store on a pool of yours can only be used on a tokio runtime";
+                    StoreError::new(ErrorKind::Runtime, message).with_source(missing).without_effect()
+                })?;
+                match runtime.spawn(call).await {
+                    Ok(answer) => answer,
+                    Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
+                    Err(ended) => {
+                        let message = "the runtime that the store was used on has ended";
+                        Err(StoreError::new(ErrorKind::Runtime, message).with_source(ended))
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -181,10 +197,7 @@ impl Connections {
             Ok(mut lent) => {
                 sent = Instant::now();
                 let answer = lent.ask(flight).await;
-                match &answer {
-                    Ok(_) => lent.give_back(),
-                    Err(error) => lent.give_back_after(error),
-                }
+                lent.give_back();
                 answer
             }
             Err(error) => Err(error),
@@ -209,14 +222,38 @@ impl Connections {
     async fn lend(&self, lane: Lane, limit: &Limit) -> Option<Result<Lent, StoreError>> {
         match &self.source {
             Source::Own { lanes, .. } => {
-                let had = timeout(limit.left(), lanes[lane as usize].get()).await.ok()?;
-                Some(had.map(Lent::own).map_err(of_pool))
+                close_what_is_stale(lanes);
+                timeout(limit.left(), lend_own(lane, &lanes[lane as usize], limit)).await.ok()
             }
             Source::Borrowed(pool) => {
                 let had = timeout(limit.left(), pool.get_conn()).await.ok()?;
-                Some(had.map(Lent::borrowed).map_err(|error| Failure::from(error).into()))
+                Some(had.map(Lent::borrowed).map_err(|error| error::of_opening(error, true)))
             }
         }
+    }
+}
+
+/// A connection of the store's own that is ready for a flight.
+async fn lend_own(lane: Lane, pool: &managed::Pool<Opener>, limit: &Limit) -> Result<Lent, StoreError> {
+    loop {
+        let mut object = pool.get().await.map_err(of_pool)?;
+        if lane != Lane::Other || object.idle() < IDLE {
+            return Ok(Lent::own(object));
+        }
+        // Not to an error of this call if it is dead: the next one is tried, or made.
+        let patience = PING.min(limit.left() / 5);
+        if matches!(timeout(patience, object.conn.ping()).await, Ok(Ok(()))) {
+            return Ok(Lent::own(object));
+        }
+        object.condemn();
+        drop(managed::Object::take(object));
+    }
+}
+
+/// Closes what lies idle and would not be lent any more, in every lane.
+fn close_what_is_stale(lanes: &[managed::Pool<Opener>]) {
+    for lane in lanes {
+        drop(lane.retain(|connection, _| connection.is_fresh()));
     }
 }
 

@@ -41,7 +41,7 @@ use lease_core::store::{Holding, Identifier};
 /// looks simpler, is an hour off in the hour that comes twice when daylight saving ends.
 const NOW: &str = "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(3)) DIV 1000)";
 
-/// The first flight on each of the store's own connections, one trip. Who is there, then what the
+/// The first flight on each of the store's own connections, one trip. Who is there and whether it takes writes, then what the
 /// statements rely on, since any of it may be otherwise by default:
 ///
 /// - `autocommit`: with 0 a claim would be answered and then lost with the connection.
@@ -51,8 +51,9 @@ const NOW: &str = "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(3)) DIV 1000)";
 /// - `innodb_lock_wait_timeout`, `lock_wait_timeout` (DDL): whole seconds, so one is the least. Longer waits are
 ///   made of several.
 /// - no limits of rows, of scans or of time: no statement cut short, no claim cancelled during its commit.
-pub(crate) const SESSION: [&str; 4] = [
-    "SELECT VERSION(), @@version_comment",
+pub(crate) const SESSION: [&str; 5] = [
+    SERVER,
+    READ_ONLY,
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
     "SET NAMES utf8mb4",
     "SET SESSION autocommit = 1, time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
@@ -61,16 +62,23 @@ pub(crate) const SESSION: [&str; 4] = [
      /*M!100600 , max_statement_time = 0 */ /*!80000 , max_execution_time = 0 */",
 ];
 
-/// Who is there, asked alone of a server that does not take [`SESSION`].
-pub(crate) const SERVER: &str = SESSION[0];
+/// Who is there; asked alone of a server that does not take [`SESSION`].
+pub(crate) const SERVER: &str = "SELECT VERSION(), @@version_comment";
+
+/// Whether the server takes no writes. Some users write through `read_only`, and would then write to a replica.
+pub(crate) const READ_ONLY: &str = "SELECT CAST(@@read_only AS CHAR) NOT IN ('0', 'OFF') OR @@innodb_read_only /*!80000 OR @@super_read_only */";
 
 /// On a connection out of the user's pool, in the same flight before the statement. What is set for the session is kept aside;
 /// the isolation level is that of the next transaction only, and to set it is refused (1568) inside a
 /// transaction that somebody left open.
 pub(crate) const BORROW: [&str; 4] = [
     "SET @lease_sql_mode = @@SESSION.sql_mode, @lease_lock_wait = @@SESSION.innodb_lock_wait_timeout, \
-     @lease_ddl_wait = @@SESSION.lock_wait_timeout",
-    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1",
+     @lease_ddl_wait = @@SESSION.lock_wait_timeout, @lease_select_limit = @@SESSION.sql_select_limit, \
+     @lease_safe_updates = @@SESSION.sql_safe_updates, @lease_big_selects = @@SESSION.sql_big_selects, \
+     @lease_results = @@SESSION.character_set_results",
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, \
+     lock_wait_timeout = 1, sql_select_limit = 18446744073709551615, sql_safe_updates = 0, sql_big_selects = 1, \
+     character_set_results = utf8mb4",
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
     "START TRANSACTION",
 ];
@@ -79,8 +87,11 @@ pub(crate) const BORROW: [&str; 4] = [
 pub(crate) const RETURN: [&str; 3] = [
     "COMMIT AND NO CHAIN NO RELEASE",
     "SET SESSION sql_mode = @lease_sql_mode, innodb_lock_wait_timeout = @lease_lock_wait, \
-     lock_wait_timeout = @lease_ddl_wait",
-    "SET @lease_sql_mode = NULL, @lease_lock_wait = NULL, @lease_ddl_wait = NULL, @lease_now = NULL",
+     lock_wait_timeout = @lease_ddl_wait, sql_select_limit = @lease_select_limit, \
+     sql_safe_updates = @lease_safe_updates, sql_big_selects = @lease_big_selects, \
+     character_set_results = @lease_results",
+    "SET @lease_sql_mode = NULL, @lease_lock_wait = NULL, @lease_ddl_wait = NULL, @lease_select_limit = NULL, \
+     @lease_safe_updates = NULL, @lease_big_selects = NULL, @lease_results = NULL, @lease_now = NULL",
 ];
 
 /// Instead of [`RETURN`], for a flight that the server broke off.
@@ -153,9 +164,14 @@ pub(crate) const MIGRATION_UNLOCK: &str =
 pub(crate) const TABLE_KIND: &str = "SELECT TABLE_TYPE, COALESCE(ENGINE, '') FROM information_schema.TABLES
      WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :table";
 
+/// `migrate` and `check`: the unique keys there are, a row for each of their columns.
+pub(crate) const TABLE_KEYS: &str = "SELECT INDEX_NAME, COALESCE(COLUMN_NAME, ''), SUB_PART IS NULL
+     FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :table AND NON_UNIQUE = 0
+     ORDER BY INDEX_NAME, SEQ_IN_INDEX";
+
 /// `migrate` and `check`: the columns there are.
 pub(crate) const TABLE_COLUMNS: &str =
-    "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_KEY, COALESCE(COLLATION_NAME, '')
+    "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COALESCE(COLLATION_NAME, '')
      FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :table ORDER BY ORDINAL_POSITION";
 
 /// `migrate` and `check`: a statement on the table that reads nothing, for the server's own word on whether it is there and may be read.
@@ -163,11 +179,9 @@ pub(crate) fn touch(table: &Identifier) -> String {
     format!("SELECT 1 FROM `{table}` LIMIT 0")
 }
 
-/// `check`: whether commits last, and whether the server takes writes; some users write through
-/// `read_only`, and would then write to a replica.
+/// `check`: whether commits last.
 pub(crate) const SERVER_STATE: &str =
-    "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, @@binlog_format,
-            CAST(@@read_only AS CHAR) NOT IN ('0', 'OFF') OR @@innodb_read_only /*!80000 OR @@super_read_only */";
+    "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, @@binlog_format";
 
 /// `claim`, first: for a name that has a row. Of two at once the second finds it locked, or unexpired.
 pub(crate) fn claim(table: &Identifier) -> String {
@@ -194,7 +208,7 @@ pub(crate) fn renew(table: &Identifier) -> String {
 /// How many leases one UPDATE of [`renew_many`] names. From a thousand on MariaDB turns a list into a table and joins it.
 const LEASES_PER_UPDATE: usize = 500;
 
-/// `renew_many`, one flight of statements, each a transaction of its own. The last is the answer: the leases that are held by those who asked,
+/// `renew_many`, one flight of statements, each a transaction of its own (on a pool of the user's all of them one). The last is the answer: the leases that are held by those who asked,
 /// *and* expire when this flight would have them expire. That is what a holder needs to know, whoever has written it.
 /// The values are written as digits; a list has no place for parameters.
 pub(crate) fn renew_many(table: &Identifier, leases: &[Holding], ttl_ms: i64) -> Vec<String> {
@@ -249,13 +263,13 @@ pub(crate) fn inspect(table: &Identifier) -> String {
     format!("SELECT {NOW}, {COLUMNS} FROM (SELECT 1) AS one LEFT JOIN `{table}` ON name = :name")
 }
 
-/// `list`: as [`inspect`]. The key is of bytes, and so is its order. The comparison with the prefix finds where to begin; it
-/// is `LEFT` that decides, since LIKE would read signs in the prefix.
+/// `list`: as [`inspect`]. The key is of bytes, and so is its order. What begins with a prefix is what lies between it and it with a byte behind
+/// that UTF-8 does not have. (LIKE would read signs in the prefix.)
 pub(crate) fn list(table: &Identifier) -> String {
     format!(
         "SELECT {NOW}, page.* FROM (SELECT 1) AS one LEFT JOIN (
              SELECT {COLUMNS} FROM `{table}`
-             WHERE name > :after AND name >= :prefix AND LEFT(name, :prefix_bytes) = :prefix
+             WHERE name > :after AND name >= :prefix AND name < CONCAT(:prefix, X'FF')
              ORDER BY name LIMIT :limit
          ) AS page ON TRUE ORDER BY page.name"
     )

@@ -87,9 +87,21 @@ impl MysqlStore {
         self.ask(lane, limit, sql, values).await.map_err(StoreError::without_effect)
     }
 
-    /// Asks for a claim of any kind, which is never sent again when it may have been granted.
+    /// Asks for one statement that is never sent again when it may have been carried out: a second one would be answered
+    /// otherwise.
+    async fn ask_once(
+        &self,
+        lane: Lane,
+        limit: Limit,
+        sql: String,
+        values: Values,
+    ) -> Result<Answer, StoreError> {
+        self.send(lane, Repeat::WithoutEffect, limit, Flight::one(sql, values)).await
+    }
+
+    /// Asks for a claim of any kind on a row that exists.
     async fn claim_by(&self, limit: &Limit, sql: String, values: Values) -> Result<Answer, StoreError> {
-        self.send(Lane::Other, Repeat::WithoutEffect, limit.clone(), Flight::one(sql, values)).await
+        self.ask_once(Lane::Other, limit.clone(), sql, values).await
     }
 
     /// Asks for the first claim of a name: the term, unless somebody else has made the row, or is just making it.
@@ -248,11 +260,9 @@ impl LeaseStore for MysqlStore {
 
     async fn list(&self, page: &Page, within: Duration) -> Result<Listing, StoreError> {
         let Page { prefix, after, limit } = page;
-        let bytes = i64::try_from(prefix.len()).unwrap_or(i64::MAX);
         let values = vec![
             ("after", text(after.as_ref().map_or("", LeaseName::as_str))),
             ("prefix", text(prefix)),
-            ("prefix_bytes", Value::Int(bytes)),
             ("limit", Value::Int(i64::from(*limit))),
         ];
         let found = self.read(Lane::Other, self.limit(within), sql::list(self.table()), values).await?;
@@ -270,7 +280,8 @@ impl LeaseStore for MysqlStore {
     ) -> Result<ClearAnswer, StoreError> {
         let mut values = of(name);
         values.extend(seen(observed));
-        let cleared = self.ask(Lane::Other, self.limit(within), sql::clear(self.table()), values).await?;
+        let cleared =
+            self.ask_once(Lane::Other, self.limit(within), sql::clear(self.table()), values).await?;
         Ok(if cleared.matched()? { ClearAnswer::Cleared } else { ClearAnswer::Moved })
     }
 
@@ -333,7 +344,7 @@ impl LeaseStore for MysqlStore {
         let mut values = of(name);
         values.push(("slot", Value::Int(slot.as_millis())));
         let recorded =
-            self.ask(Lane::Holder, limit, sql::record_end(self.table()), values).await?.matched()?;
+            self.ask_once(Lane::Holder, limit, sql::record_end(self.table()), values).await?.matched()?;
         Ok(FinishAnswer::Lost { recorded })
     }
 

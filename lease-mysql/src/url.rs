@@ -33,7 +33,11 @@ impl Target {
         let (bare, tls) = split(url)?;
         let opts = Opts::from_url(&bare).map_err(|error| refused(&error))?;
         let Self { opts, .. } = Self::of_config(opts)?;
+        let host = opts.ip_or_hostname();
+        // An IPv6 address, which has brackets only in a URL.
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let builder = OptsBuilder::from_opts(opts.clone())
+            .ip_or_hostname(host)
             // The driver would ask the server for its socket and move there, past every proxy.
             .prefer_socket(false)
             // Nor need it ask for these, in a trip of its own: a flight of ours is far smaller, and the
@@ -60,7 +64,14 @@ impl Target {
         let database = self.opts.db_name().unwrap_or_default();
         let place = match self.opts.socket() {
             Some(socket) => format!("{socket} {database}"),
-            None => format!("{}:{}/{database}", self.opts.ip_or_hostname(), self.opts.tcp_port()),
+            None => {
+                let (host, port) = (self.opts.ip_or_hostname(), self.opts.tcp_port());
+                if host.contains(':') {
+                    format!("[{host}]:{port}/{database}")
+                } else {
+                    format!("{host}:{port}/{database}")
+                }
+            }
         };
         place.replace(char::is_control, "?")
     }
@@ -125,6 +136,14 @@ mod tests {
         assert_eq!(target.opts.pass(), Some("s3cret"));
         assert!(!target.opts.prefer_socket());
         assert_eq!(Target::of_url("mariadb://me@h:1/x").unwrap().place(), "h:1/x");
+    }
+
+    #[test]
+    fn an_ipv6_address_has_brackets_only_where_it_is_written() {
+        let target = target("mysql://me@[::1]:3307/app");
+        assert_eq!((target.opts.ip_or_hostname(), target.opts.tcp_port()), ("::1", 3307));
+        assert_eq!(target.plain.as_ref().map(Opts::ip_or_hostname), Some("::1"));
+        assert_eq!(target.place(), "[::1]:3307/app");
     }
 
     #[test]

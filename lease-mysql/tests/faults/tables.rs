@@ -75,6 +75,15 @@ async fn a_table_that_compares_otherwise_is_refused(product: Product) {
         ("term BIGINT NOT NULL", "term BIGINT UNSIGNED NOT NULL", "term is BIGINT UNSIGNED, not BIGINT"),
         ("ttl_ms BIGINT NOT NULL", "ttl_ms BIGINT", "ttl_ms can be NULL"),
         ("NOT NULL PRIMARY KEY", "NOT NULL UNIQUE, PRIMARY KEY (holder)", "holder is in its primary key"),
+        (
+            "NOT NULL PRIMARY KEY",
+            "NOT NULL, PRIMARY KEY (name(10))",
+            "primary key is only a part of column name",
+        ),
+        ("NOT NULL PRIMARY KEY", "NOT NULL, PRIMARY KEY (name, term)", "term is in its primary key"),
+        ("NOT NULL PRIMARY KEY", "NOT NULL UNIQUE", "another unique key, name"),
+        ("NOT NULL PRIMARY KEY", "NOT NULL PRIMARY KEY, UNIQUE one (address)", "another unique key, one"),
+        ("NOT NULL PRIMARY KEY", "NOT NULL", "name is not its primary key"),
     ] {
         let sandbox = empty(product).await;
         assert!(ddl().contains(from));
