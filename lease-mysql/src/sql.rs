@@ -167,7 +167,7 @@ pub(crate) const TABLE_KIND: &str = "SELECT TABLE_TYPE, COALESCE(ENGINE, '') FRO
 /// `migrate` and `check`: the unique keys there are, a row for each of their columns.
 pub(crate) const TABLE_KEYS: &str = "SELECT INDEX_NAME, COALESCE(COLUMN_NAME, ''), SUB_PART IS NULL
      FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :table AND NON_UNIQUE = 0
-     ORDER BY INDEX_NAME, SEQ_IN_INDEX";
+     ORDER BY INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX";
 
 /// `migrate` and `check`: the columns there are.
 pub(crate) const TABLE_COLUMNS: &str =

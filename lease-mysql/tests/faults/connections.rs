@@ -20,7 +20,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{
-    LONG, SHORT, Sandbox, TTL, fails, granted, holding, is_err, is_harmless, new_claim, on_both, take,
+    LONG, SHORT, Sandbox, TTL, fails, granted, holding, is_err, is_harmless, name, new_claim, on_both, take,
 };
 
 on_both! {
@@ -175,9 +175,9 @@ async fn a_clear_whose_answer_is_lost_is_never_answered_as_moved(product: Produc
     for n in 0..3 {
         let held = take(&store, &n.to_string()).await;
         let seen = store.inspect(&held.name, LONG).await.unwrap().row.unwrap().observed();
-        if n > 0 {
-            proxy.cut_before(1, Direction::ToClient);
-        }
+        // So that the statement is prepared.
+        assert_eq!(store.clear(&name("none"), &seen, LONG).await.unwrap(), ClearAnswer::Moved);
+        proxy.cut_before(1, Direction::ToClient);
         match store.clear(&held.name, &seen, LONG).await {
             Ok(answer) => assert_eq!(answer, ClearAnswer::Cleared),
             answer => assert_eq!(is_err(answer, ErrorKind::Unavailable).effect(), Effect::Unknown),
@@ -195,9 +195,11 @@ async fn the_end_of_a_lost_round_whose_answer_is_lost_is_never_answered_as_unrec
         let round = new_claim(&n.to_string());
         store.claim_slot(&round, slot, LONG).await.unwrap();
         let end = SlotEnd { name: round.name.clone(), holder: round.holder, slot, passed: None, lost: true };
-        if n > 0 {
-            proxy.cut_before(1, Direction::ToClient);
-        }
+        // So that the statement is prepared.
+        let other = SlotEnd { name: name("none"), ..end.clone() };
+        let answer = store.finish_slot(&other, LONG).await.unwrap();
+        assert_eq!(answer, FinishAnswer::Lost { recorded: false });
+        proxy.cut_before(1, Direction::ToClient);
         match store.finish_slot(&end, LONG).await {
             Ok(answer) => assert_eq!(answer, FinishAnswer::Lost { recorded: true }),
             answer => assert_eq!(is_err(answer, ErrorKind::Unavailable).effect(), Effect::Unknown),
@@ -281,11 +283,16 @@ async fn a_server_that_does_not_answer_is_given_up_in_time(product: Product) {
     let held = take(&store, "a").await;
     store.renew(&held.name, &held.holder, TTL, LONG).await.unwrap();
     proxy.hold(Direction::ToClient);
-    let error = is_err(store.renew(&held.name, &held.holder, TTL, SHORT).await, ErrorKind::Timeout);
-    assert_eq!(error.effect(), Effect::Unknown);
     let error = is_err(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Timeout);
     assert_eq!(error.effect(), Effect::Unknown);
-    // Nor does it take new ones.
+    // Nor does it take new ones, and what there was is not trusted any more.
+    is_harmless(store.claim(&new_claim("b"), SHORT).await, ErrorKind::Unavailable);
+    is_harmless(store.renew(&held.name, &held.holder, TTL, SHORT).await, ErrorKind::Unavailable);
+    proxy.release(Direction::ToClient);
+    assert!(matches!(store.renew(&held.name, &held.holder, TTL, LONG).await, Ok(RenewAnswer::Renewed(_))));
+    proxy.hold(Direction::ToClient);
+    let error = is_err(store.renew(&held.name, &held.holder, TTL, SHORT).await, ErrorKind::Timeout);
+    assert_eq!(error.effect(), Effect::Unknown);
     is_harmless(store.verify(&held.name, &held.holder, SHORT).await, ErrorKind::Unavailable);
     proxy.release(Direction::ToClient);
     assert!(matches!(store.renew(&held.name, &held.holder, TTL, LONG).await, Ok(RenewAnswer::Renewed(_))));
@@ -340,7 +347,7 @@ async fn a_callers_connection_goes_back_as_it_was(product: Product) {
     assert_eq!(left, None);
     // A transaction that somebody left open is neither used nor committed: the connection is given up.
     conn.query_drop("START TRANSACTION").await.unwrap();
-    conn.query_drop("UPDATE leases SET address = 'theirs'").await.unwrap();
+    conn.query_drop("UPDATE leases SET address = 'theirs' WHERE name = 'a'").await.unwrap();
     drop(conn);
     let row = store.inspect(&held.name, LONG).await.unwrap().row.unwrap();
     assert_eq!(row.address, "");
