@@ -31,6 +31,7 @@ on_both! {
     a_clear_whose_answer_is_lost_is_never_answered_as_moved
     the_end_of_a_lost_round_whose_answer_is_lost_is_never_answered_as_unrecorded
     an_address_of_ipv6_is_reached
+    of_many_killed_connections_at_most_one_costs_a_claim
     a_claim_whose_answer_is_lost_is_not_sent_again
     a_renewal_whose_answer_is_lost_is_sent_again
     a_server_that_does_not_answer_is_given_up_in_time
@@ -143,6 +144,23 @@ async fn a_claim_after_a_pause_finds_a_killed_connection_out_beforehand(product:
     take(&store, "a").await;
     kill_all(&sandbox).await;
     tokio::time::sleep(Duration::from_millis(5_500)).await;
+    granted(store.claim(&new_claim("b"), LONG).await);
+}
+
+async fn of_many_killed_connections_at_most_one_costs_a_claim(product: Product) {
+    let sandbox = Sandbox::new(product).await;
+    let store = sandbox.store();
+    let tasks: Vec<_> = (0..16)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move { granted(store.claim(&new_claim(&n.to_string()), LONG).await) })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    kill_all(&sandbox).await;
+    let _ = store.claim(&new_claim("a"), LONG).await;
     granted(store.claim(&new_claim("b"), LONG).await);
 }
 
