@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use deadpool::managed::Object;
 use lease_core::ErrorKind;
 use lease_core::store::{Identifier, StoreError};
 use mysql_async::prelude::{Protocol, Queryable};
 use mysql_async::{BinaryProtocol, Conn, DriverError, Error, Params, QueryResult, TextProtocol, Value};
+use tokio::time::timeout;
 
 use crate::error::{self, Failure};
 use crate::opener::Opener;
@@ -21,7 +23,8 @@ pub(crate) type Work = for<'a> fn(
     &'a Identifier,
 ) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
 
-/// A connection that is out for a flight or more. Dropped before it is given back, it is closed.
+/// A connection that is out for a flight or more. Dropped before it is given back, it is closed, and if it was in the middle of a
+/// flight none as old as it is lent any more.
 pub(crate) struct Lent {
     out: Option<Out>,
     /// What the last flight says of it.
@@ -78,6 +81,17 @@ impl Lent {
             _ => State::Altered,
         };
         answers
+    }
+
+    /// Whether a connection of the store's own answers within this time.
+    pub(crate) async fn lives(&mut self, within: Duration) -> bool {
+        self.state = State::Broken;
+        if let Some(Out::Own(connection)) = &mut self.out
+            && let Ok(Ok(())) = timeout(within, connection.conn.ping()).await
+        {
+            self.state = State::Sound;
+        }
+        self.state == State::Sound
     }
 
     /// For the next flight of somebody else, or to be closed, as the last flight ended.

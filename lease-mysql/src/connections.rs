@@ -10,7 +10,6 @@ use deadpool::managed::{self, QueueMode};
 use lease_core::ErrorKind;
 use lease_core::store::{Identifier, IoThread, Limit, Repeat, StoreError};
 use mysql_async::Pool;
-use mysql_async::prelude::Queryable;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
@@ -33,7 +32,7 @@ const PING: Duration = Duration::from_secs(1);
 pub(crate) enum Lane {
     /// Batches of renewals, which never wait for a row.
     Batch,
-    /// What a holder asks of its own row; may wait for it.
+    /// What a holder asks of its own row.
     Holder,
     /// Claims, reads, and the rest.
     Other,
@@ -236,17 +235,13 @@ impl Connections {
 /// A connection of the store's own that is ready for a flight.
 async fn lend_own(lane: Lane, pool: &managed::Pool<Opener>, limit: &Limit) -> Result<Lent, StoreError> {
     loop {
-        let mut object = pool.get().await.map_err(of_pool)?;
-        if lane != Lane::Other || object.idle() < IDLE {
-            return Ok(Lent::own(object));
+        let object = pool.get().await.map_err(of_pool)?;
+        let idle = object.idle();
+        let mut lent = Lent::own(object);
+        if lane != Lane::Other || idle < IDLE || lent.lives(PING.min(limit.left() / 5)).await {
+            return Ok(lent);
         }
-        // Not to an error of this call if it is dead: the next one is tried, or made.
-        let patience = PING.min(limit.left() / 5);
-        if matches!(timeout(patience, object.conn.ping()).await, Ok(Ok(()))) {
-            return Ok(Lent::own(object));
-        }
-        object.condemn();
-        drop(managed::Object::take(object));
+        // Then none as old as it is lent any more: the next is one that was just used, or a new one.
     }
 }
 

@@ -149,8 +149,8 @@ impl LeaseStore for MysqlStore {
         format!("{} (table {})", self.shared.connections.describe(), self.table())
     }
 
-    /// 4 s. A lock wait has whole seconds, so one is the least; an attempt is a third of the ttl, and
-    /// must outlast such a wait and the way there and back.
+    /// 4 s. A wait for a lock on the table has whole seconds, so one is the least; an attempt is a third of the
+    /// ttl, and must outlast such a wait and the way there and back.
     fn min_ttl(&self) -> Duration {
         Duration::from_secs(4)
     }
