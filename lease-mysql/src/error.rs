@@ -239,6 +239,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn each_error_number_has_its_kind_and_effect() {
         use Effect::{None as Without, Unknown};
         use ErrorKind::{

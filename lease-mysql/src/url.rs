@@ -62,16 +62,11 @@ impl Target {
     /// `host:3306/database`, or the socket's path; without user and password.
     pub(crate) fn place(&self) -> String {
         let database = self.opts.db_name().unwrap_or_default();
+        let (host, port) = (self.opts.ip_or_hostname(), self.opts.tcp_port());
         let place = match self.opts.socket() {
             Some(socket) => format!("{socket} {database}"),
-            None => {
-                let (host, port) = (self.opts.ip_or_hostname(), self.opts.tcp_port());
-                if host.contains(':') {
-                    format!("[{host}]:{port}/{database}")
-                } else {
-                    format!("{host}:{port}/{database}")
-                }
-            }
+            None if host.contains(':') => format!("[{host}]:{port}/{database}"),
+            None => format!("{host}:{port}/{database}"),
         };
         place.replace(char::is_control, "?")
     }
