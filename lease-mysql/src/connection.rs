@@ -1,272 +1,176 @@
-//! Connections: in lanes, lent for one flight, and kept only when that ended well.
+//! A connection that is out of its pool, and what goes over it.
 
-use std::fmt;
+use std::collections::HashMap;
 use std::future::Future;
-use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::pin::Pin;
 use std::time::Duration;
 
-use deadpool::managed;
+use deadpool::managed::Object;
 use lease_core::ErrorKind;
-use lease_core::store::{Identifier, IoThread, Limit, Repeat, StoreError};
-use mysql_async::Pool;
+use lease_core::store::{Identifier, StoreError};
+use mysql_async::prelude::{Protocol, Queryable};
+use mysql_async::{BinaryProtocol, Conn, DriverError, Error, Params, QueryResult, TextProtocol, Value};
 use tokio::time::timeout;
 
 use crate::error::{self, Failure};
-use crate::lent::{Lent, Work};
 use crate::opener::Opener;
 use crate::row::{Answer, Flight};
-use crate::server::Product;
-use crate::url::Target;
+use crate::sql;
 
-/// The longest that a statement waits for a lock: the server is told one second, the least it can be told, and
-/// takes a tenth more. A statement that has waited is asked again while there is time for one more such wait.
-pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(1200);
+/// What is done on one connection, about one table.
+pub(crate) type Work = for<'a> fn(
+    &'a mut Lent,
+    &'a Identifier,
+) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
 
-/// A claim whose connection turns out to be dead may be granted without anybody knowing. So one that has been idle
-/// for so long is asked first whether it lives, before a claim is sent on it.
-pub(crate) const IDLE: Duration = Duration::from_secs(5);
-
-/// Which of the store's own connections a statement takes, so that none waits behind one that is less urgent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
-    /// Batches of renewals, which never wait for a row.
-    Batch,
-    /// What a holder asks of its own row; may wait for it.
-    Holder,
-    /// Claims, reads, and the rest.
-    Other,
+/// A connection that is out for a flight or more. Dropped before it is given back, it is closed, and if it was in the middle of a
+/// flight none as old as it is lent any more.
+pub(crate) struct Lent {
+    out: Option<Out>,
+    /// What the last flight says of it.
+    state: State,
 }
 
-/// What a store has of connections.
-pub(crate) struct Connections {
-    source: Source,
-    place: String,
-    product: Arc<OnceLock<Product>>,
+enum Out {
+    Own(Object<Opener>),
+    Borrowed(Conn),
 }
 
-enum Source {
-    Own {
-        io: IoThread,
-        lanes: [managed::Pool<Opener>; 3],
-    },
-    /// The user's. Its connections belong to the user's runtime, so the statements run there.
-    Borrowed(Pool),
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In order, and as its owner had it.
+    Sound,
+    /// In order, but a session of the user's is not as it was.
+    Altered,
+    /// In the middle of an answer, broken, or refused by the server.
+    Broken,
 }
 
-impl Connections {
-    /// Connections of the store's own; none is opened yet.
-    pub(crate) fn own(target: &Target) -> Result<Self, StoreError> {
-        let io = IoThread::start("lease-mysql").map_err(|error| {
-            let message = format!("no thread can be started: {error}");
-            StoreError::new(ErrorKind::Unavailable, message).with_source(error)
-        })?;
-        let place = target.place();
-        let product = Arc::new(OnceLock::new());
-        let lane = |lane, size| {
-            let opener = Opener { target: target.clone(), lane, product: Arc::clone(&product) };
-            managed::Pool::builder(opener).max_size(size).build().map_err(|error| {
-                StoreError::new(ErrorKind::Other, "no pool of connections can be made").with_source(error)
-            })
-        };
-        let lanes = [lane(Lane::Batch, 2)?, lane(Lane::Holder, 4)?, lane(Lane::Other, 4)?];
-        Ok(Self { source: Source::Own { io, lanes }, place, product })
+impl Lent {
+    pub(crate) fn own(object: Object<Opener>) -> Self {
+        Self { out: Some(Out::Own(object)), state: State::Sound }
     }
 
-    /// A pool of the user's.
-    pub(crate) fn borrowed(pool: Pool) -> Self {
-        Self {
-            source: Source::Borrowed(pool),
-            place: "by a pool of the caller's".to_owned(),
-            product: Arc::default(),
-        }
+    pub(crate) fn borrowed(conn: Conn) -> Self {
+        Self { out: Some(Out::Borrowed(conn)), state: State::Sound }
     }
 
-    /// `MariaDB host:3306/database`; before the first connection it is taken for MySQL.
-    pub(crate) fn describe(&self) -> String {
-        let product = self.product.get().copied().unwrap_or(Product::MySql);
-        format!("{} {}", product.name(), self.place)
-    }
-
-    /// Sends a flight until it is answered, on the thread of the store's own, so that a dropped
-    /// caller leaves no connection in the middle of an answer.
-    pub(crate) async fn ask(
-        self: &Arc<Self>,
-        lane: Lane,
-        repeat: Repeat,
-        limit: Limit,
-        flight: Flight,
-    ) -> Result<Vec<Answer>, StoreError> {
-        let this = Arc::clone(self);
-        self.run(Box::pin(async move {
-            let before = Mutex::new(None);
-            let answer = limit.insist(repeat, || this.once(lane, &limit, &flight, &before)).await;
-            if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout) {
-                this.forget_idle();
-            }
-            answer
-        }))
-        .await
-    }
-
-    /// Runs several flights on one connection, again from the start when asking again may help. After an error the
-    /// connection is closed, whatever state the work left it in.
-    pub(crate) async fn hold(
-        self: &Arc<Self>,
-        limit: Limit,
-        table: Identifier,
-        work: Work,
-    ) -> Result<(), StoreError> {
-        let this = Arc::clone(self);
-        self.run(Box::pin(async move {
-            limit.insist(Repeat::Always, || this.hold_once(&limit, &table, work)).await
-        }))
-        .await
-    }
-
-    /// The same without insisting: what is wrong now is what is to be said. Only a connection that has
-    /// died in its pool is no news.
-    pub(crate) async fn look(
-        self: &Arc<Self>,
-        limit: Limit,
-        table: Identifier,
-        work: Work,
-    ) -> Result<(), StoreError> {
-        let this = Arc::clone(self);
-        self.run(Box::pin(async move {
-            limit
-                .bound(async {
-                    match this.hold_once(&limit, &table, work).await {
-                        Err(error) if error.kind() == ErrorKind::Unavailable => {
-                            this.hold_once(&limit, &table, work).await
-                        }
-                        answer => answer,
-                    }
-                })
-                .await
-        }))
-        .await
-    }
-
-    /// Runs where the connections live.
-    async fn run<T: Send + 'static>(
-        &self,
-        call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        match &self.source {
-            Source::Own { io, .. } => io.run(call).await,
-            Source::Borrowed(_) => match tokio::spawn(call).await {
-                Ok(answer) => answer,
-                Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
-                Err(ended) => {
-                    let message = "the runtime that the store was used on has ended";
-                    Err(StoreError::new(ErrorKind::Runtime, message).with_source(ended))
+    /// Sends one flight; the answers, one for each statement.
+    pub(crate) async fn ask(&mut self, flight: &Flight) -> Result<Vec<Answer>, StoreError> {
+        // Until the answer is there: this future may be dropped.
+        self.state = State::Broken;
+        let (answers, undone) = match &mut self.out {
+            Some(Out::Own(connection)) => (send(&mut connection.conn, flight).await, true),
+            Some(Out::Borrowed(conn)) => match send_borrowed(conn, flight).await {
+                Err(Error::Server(error)) => {
+                    let undone = error.code != error::IN_TRANSACTION
+                        && send_many(conn, &sql::UNDO.map(str::to_owned)).await.is_ok();
+                    (Err(Error::Server(error)), undone)
                 }
+                answers => (answers, true),
             },
-        }
+            None => (Err(DriverError::ConnectionClosed.into()), false),
+        };
+        let answers = match answers {
+            Err(Error::Server(error)) if flight.is_refusal(error.code) => Ok(vec![Answer::default()]),
+            answers => answers.map_err(|error| StoreError::from(Failure::from(error))),
+        };
+        self.state = match &answers {
+            Err(error) if !leaves_it_sound(error) => State::Broken,
+            _ if undone => State::Sound,
+            _ => State::Altered,
+        };
+        answers
     }
 
-    async fn once(
-        &self,
-        lane: Lane,
-        limit: &Limit,
-        flight: &Flight,
-        before: &Mutex<Option<Failed>>,
-    ) -> Result<Vec<Answer>, StoreError> {
-        let before = || before.lock().unwrap_or_else(PoisonError::into_inner);
-        // The server would still be waiting when the caller has left.
-        let too_late = limit.left() < LOCK_WAIT;
-        if let Some(failed) = before().as_ref().filter(|failed| failed.waited && too_late) {
-            return Err(failed.again());
+    /// Whether a connection of the store's own answers within this time.
+    pub(crate) async fn lives(&mut self, within: Duration) -> bool {
+        self.state = State::Broken;
+        if let Some(Out::Own(connection)) = &mut self.out
+            && let Ok(Ok(())) = timeout(within, connection.conn.ping()).await
+        {
+            self.state = State::Sound;
         }
-        let lent = match self.lend(lane, limit).await {
-            Some(lent) => lent.map_err(StoreError::without_effect),
-            // What has kept the call from its answer until now says more than that time is up.
-            None => Err(before().as_ref().map_or_else(no_connection, Failed::again)),
-        };
-        let answer = match lent {
-            Ok(mut lent) => {
-                let answer = lent.ask(flight).await;
-                match &answer {
-                    Ok(_) => lent.give_back(),
-                    Err(error) => lent.give_back_after(error),
+        self.state == State::Sound
+    }
+
+    /// For the next flight of somebody else, or to be closed, as the last flight ended.
+    pub(crate) fn give_back(mut self) {
+        if self.state == State::Sound {
+            if let Some(Out::Own(connection)) = &mut self.out {
+                connection.rest();
+            }
+            self.out = None;
+        }
+    }
+}
+
+/// Whether the server has refused a statement and would take another on the same connection.
+fn leaves_it_sound(error: &StoreError) -> bool {
+    error::number(error).is_some()
+        && !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::ReadOnly | ErrorKind::Timeout)
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        match self.out.take() {
+            // Out of its pool the connection is closed by the driver, when the server has answered.
+            Some(Out::Own(object)) => {
+                if self.state == State::Broken {
+                    object.condemn();
                 }
-                answer
+                drop(Object::take(object));
             }
-            Err(error) => Err(error),
-        };
-        if let Err(error) = &answer {
-            if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::ReadOnly) {
-                self.forget_idle();
+            // Without a runtime nothing can be sent on it any more.
+            Some(Out::Borrowed(conn)) => {
+                if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                    runtime.spawn(conn.disconnect());
+                }
             }
-            let waited = error::number(error) == Some(error::LOCK_WAIT_TIMEOUT);
-            *before() = Some(Failed { kind: error.kind(), message: error.to_string(), waited });
-        }
-        answer
-    }
-
-    async fn hold_once(&self, limit: &Limit, table: &Identifier, work: Work) -> Result<(), StoreError> {
-        let lent = self.lend(Lane::Other, limit).await.unwrap_or_else(|| Err(no_connection()));
-        let mut lent = lent.map_err(StoreError::without_effect)?;
-        work(&mut lent, table).await?;
-        lent.give_back();
-        Ok(())
-    }
-
-    /// Closes the store's idle connections: one that hung or broke, or whose server was demoted, is seldom the only one, and
-    /// each that is left would cost the next call another try.
-    fn forget_idle(&self) {
-        if let Source::Own { lanes, .. } = &self.source {
-            for lane in lanes {
-                lane.retain(|_, _| false);
-            }
-        }
-    }
-
-    /// A connection that is ready; `None` when there was none within the time there is.
-    async fn lend(&self, lane: Lane, limit: &Limit) -> Option<Result<Lent, StoreError>> {
-        match &self.source {
-            Source::Own { lanes, .. } => {
-                let had = timeout(limit.left(), lanes[lane as usize].get()).await.ok()?;
-                Some(had.map(Lent::own).map_err(of_pool))
-            }
-            Source::Borrowed(pool) => {
-                let had = timeout(limit.left(), pool.get_conn()).await.ok()?;
-                Some(had.map(Lent::borrowed).map_err(|error| Failure::from(error).into()))
-            }
+            None => {}
         }
     }
 }
 
-/// How the last try of a call failed.
-struct Failed {
-    kind: ErrorKind,
-    message: String,
-    /// By a lock wait that took as long as the session lets it.
-    waited: bool,
+async fn send(conn: &mut Conn, flight: &Flight) -> Result<Vec<Answer>, Error> {
+    let (sql, values) = match flight {
+        Flight::Many(statements) => return send_many(conn, statements).await,
+        Flight::One { sql, values, .. } => (sql, values),
+    };
+    let values = values.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.clone()));
+    let values: HashMap<Vec<u8>, Value> = values.collect();
+    let params = if values.is_empty() { Params::Empty } else { Params::Named(values) };
+    let result: QueryResult<'_, '_, BinaryProtocol> = conn.exec_iter(sql.as_str(), params).await?;
+    collect(result, 1).await
 }
 
-impl Failed {
-    /// The same error of a try that sent nothing.
-    fn again(&self) -> StoreError {
-        StoreError::new(self.kind, self.message.clone()).without_effect()
+/// On a connection of the user's: nothing is prepared there, and nothing of ours stays.
+async fn send_borrowed(conn: &mut Conn, flight: &Flight) -> Result<Vec<Answer>, Error> {
+    let (before, ours, after) = (sql::BORROW, flight.written_out(), sql::RETURN);
+    let all: Vec<String> =
+        before.map(str::to_owned).into_iter().chain(ours).chain(after.map(str::to_owned)).collect();
+    let mut answers = send_many(conn, &all).await?;
+    answers.truncate(all.len() - after.len());
+    Ok(answers.split_off(before.len()))
+}
+
+/// Sends statements without parameters, in one trip.
+pub(crate) async fn send_many(conn: &mut Conn, statements: &[String]) -> Result<Vec<Answer>, Error> {
+    let result: QueryResult<'_, '_, TextProtocol> = conn.query_iter(statements.join(";\n")).await?;
+    collect(result, statements.len()).await
+}
+
+/// Reads the answers to so many statements. What an answer says beside its rows has come when the
+/// one before it has been read.
+async fn collect<P: Protocol>(
+    mut result: QueryResult<'_, '_, P>,
+    statements: usize,
+) -> Result<Vec<Answer>, Error> {
+    let mut answers = Vec::with_capacity(statements);
+    for _ in 0..statements {
+        let (id, rows_affected) = (result.last_insert_id().unwrap_or(0), result.affected_rows());
+        answers.push(Answer { rows: result.collect().await?, id, rows_affected });
     }
-}
-
-fn no_connection() -> StoreError {
-    StoreError::new(ErrorKind::Unavailable, "no connection to the server could be had in time")
-        .without_effect()
-}
-
-impl fmt::Debug for Connections {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.describe())
-    }
-}
-
-fn of_pool(error: managed::PoolError<StoreError>) -> StoreError {
-    match error {
-        managed::PoolError::Backend(error) => error,
-        error => StoreError::new(ErrorKind::Other, "the pool of connections failed").with_source(error),
-    }
+    result.drop_result().await?;
+    Ok(answers)
 }

@@ -27,14 +27,32 @@ impl From<StoreError> for Failure {
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
-        let error = match failure {
-            Failure::Store(error) => return error,
-            Failure::Driver(error) => error,
-        };
-        let class = match &error {
-            Error::Server(server) => classify(server.code),
-            other => classify_driver(other),
-        };
+        match failure {
+            Failure::Store(error) => error,
+            Failure::Driver(error) => {
+                let class = match &error {
+                    Error::Server(server) => classify(server.code),
+                    other => classify_driver(other),
+                };
+                class.of(error)
+            }
+        }
+    }
+}
+
+/// The error of a connection that could not be opened. Where there was to be TLS, the driver hands on what that has to say as invalid data.
+pub(crate) fn of_opening(error: Error, with_tls: bool) -> StoreError {
+    match &error {
+        Error::Io(IoError::Io(io)) if with_tls && io.kind() == std::io::ErrorKind::InvalidData => {
+            none(ErrorKind::Denied, NO_TLS).of(error)
+        }
+        _ => Failure::from(error).into(),
+    }
+}
+
+impl Class {
+    fn of(self, error: Error) -> StoreError {
+        let class = self;
         let words = one_line(&error);
         let message = match (&error, class.says) {
             (Error::Server(server), Some(says)) => format!("{says} (error {}: {words})", server.code),
@@ -44,7 +62,7 @@ impl From<Failure> for StoreError {
             (_, Some(says)) => format!("{says} ({words})"),
             (_, None) => format!("the MySQL driver failed: {words}"),
         };
-        let classified = Self::new(class.kind, message).with_source(error);
+        let classified = StoreError::new(class.kind, message).with_source(error);
         match class.effect {
             Effect::None => classified.without_effect(),
             Effect::Unknown => classified,
@@ -60,10 +78,12 @@ pub(crate) fn number(error: &StoreError) -> Option<u16> {
     }
 }
 
-/// Two rows with one key: for an insert, the answer that the name is taken.
-pub(crate) const DUPLICATE_KEY: u16 = 1062;
-/// A lock was waited for as long as the session lets it.
+/// What an insert of a name says when the name is taken: there is a row, or somebody has it locked or is just making it.
+pub(crate) const NAME_TAKEN: [u16; 3] = [1062, LOCK_WAIT_TIMEOUT, LOCK_NOWAIT];
+/// A lock was waited for as long as the session lets it, or, on MariaDB, not at all.
 pub(crate) const LOCK_WAIT_TIMEOUT: u16 = 1205;
+/// A lock was not to be had at once.
+pub(crate) const LOCK_NOWAIT: u16 = 3572;
 /// A transaction is open already.
 pub(crate) const IN_TRANSACTION: u16 = 1568;
 /// The table is not there.
@@ -101,10 +121,8 @@ fn classify(number: u16) -> Class {
 fn classify_driver(error: &Error) -> Class {
     match error {
         Error::Io(IoError::Tls(_)) => none(ErrorKind::Denied, NO_TLS),
-        // So the driver hands on what TLS has to say.
-        Error::Io(IoError::Io(io)) if io.kind() == std::io::ErrorKind::InvalidData => {
-            unknown(ErrorKind::Denied, NO_TLS)
-        }
+        // A packet that makes no sense.
+        Error::Io(IoError::Io(io)) if io.kind() == std::io::ErrorKind::InvalidData => UNKNOWN,
         Error::Io(IoError::Io(_))
         | Error::Driver(DriverError::ConnectionClosed | DriverError::PoolDisconnected) => {
             unknown(ErrorKind::Unavailable, "the connection failed")
@@ -116,7 +134,10 @@ fn classify_driver(error: &Error) -> Class {
             DriverError::UnknownAuthPlugin { .. }
             | DriverError::MysqlOldPasswordDisabled
             | DriverError::CleartextPluginDisabled,
-        ) => none(ErrorKind::Denied, "the server asks this user to log in by a method that is not supported"),
+        ) => none(
+            ErrorKind::Denied,
+            "the server refuses the login, or asks this user for it by a method that is not supported",
+        ),
         Error::Driver(DriverError::PacketTooLarge) => none(ErrorKind::Other, "the statement is too large"),
         Error::Url(_) => none(ErrorKind::Invalid, "the URL or driver configuration cannot be used"),
         _ => UNKNOWN,
@@ -144,8 +165,8 @@ const CLASSES: &[(&[u16], Class)] = &[
     // Deadlock; lock wait timeout; row changed since the snapshot (MariaDB); lock not to be had at once;
     // rolled back by group replication during its commit; table changed, statement to be prepared again.
     (
-        &[1213, LOCK_WAIT_TIMEOUT, 1020, 3572, 3101, 1412, 1615],
-        none(ErrorKind::Busy, "other transactions kept the row or the table locked"),
+        &[1213, LOCK_WAIT_TIMEOUT, 1020, LOCK_NOWAIT, 3101, 1412, 1615],
+        none(ErrorKind::Busy, "another transaction has the row or the table locked"),
     ),
     // `read_only`, `super_read_only` and other options; a read-only transaction; InnoDB read-only, as servers
     // and versions say it.
@@ -164,9 +185,9 @@ const CLASSES: &[(&[u16], Class)] = &[
     (&[1046], none(ErrorKind::Invalid, "no database is chosen; name it in the URL")),
     (&[NO_SUCH_TABLE], none(ErrorKind::Schema, "the lease table is missing; run migrate()")),
     (&[1054], none(ErrorKind::Schema, "the lease table lacks a column; run migrate()")),
-    // Not null without a default; a value does not fit the column (three ways); a view.
+    // Not null without a default; a value does not fit the column (three ways); a view; no primary key.
     (
-        &[1048, 1364, 1265, 1366, 1406, 1288, 1347, 1356, 1471],
+        &[1048, 1364, 1265, 1366, 1406, 1288, 1347, 1356, 1471, 1176],
         none(ErrorKind::Schema, "the table is not a lease table as migrate() makes it"),
     ),
     // Out of range, two ways; a CHECK of MySQL and of MariaDB.
@@ -177,6 +198,8 @@ const CLASSES: &[(&[u16], Class)] = &[
             "the row holds a value that no lease store writes, or its term has no successor",
         ),
     ),
+    // A transaction has more locks than there is memory for.
+    (&[1206], none(ErrorKind::Busy, "the server has no room for another lock")),
     (&[1021, 1114], none(ErrorKind::Full, "the server has no room left")),
     // Syntax; a feature it lacks; an unknown function, character set or system variable.
     (&[1064, 1235, 1305, 1115, 1193], none(ErrorKind::Unsupported, "the server does not take the statement")),
@@ -185,6 +208,7 @@ const CLASSES: &[(&[u16], Class)] = &[
         none(ErrorKind::Unsupported, "binlog_format=STATEMENT cannot log row locks; set it to ROW or MIXED"),
     ),
     // Of the server, and of the user, twice.
+    (&[1037, 1038, 1041, 1135], none(ErrorKind::Unavailable, "the server has no memory or thread to spare")),
     (&[1040, 1203, 1226], none(ErrorKind::Unavailable, "the server has no connection to spare")),
     (&[1461], none(ErrorKind::Unavailable, "the server has no prepared statement to spare")),
     (&[3032], none(ErrorKind::Unavailable, "the server is in offline mode")),
@@ -197,6 +221,9 @@ const CLASSES: &[(&[u16], Class)] = &[
         &[1053, 1077, 1079, 1317, 1927, 1152, 1158, 1159, 1160, 1161, 1184],
         unknown(ErrorKind::Unavailable, "the server ended the connection or the statement"),
     ),
+    // A session of MySQL whose variables were not restored, or that was killed in between.
+    (&[3168, 3169], unknown(ErrorKind::Unavailable, "the server ended the session")),
+    (&[1180], unknown(ErrorKind::Unavailable, "the server failed to commit")),
     (&[3024, 1969], unknown(ErrorKind::Timeout, "the server's limit of time for a statement has passed")),
     (&[3100], unknown(ErrorKind::Unavailable, "group replication did not take the commit")),
     (&[1034, 1194, 1195, 1712], unknown(ErrorKind::Damaged, "the server finds damage in the table")),
@@ -212,6 +239,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn each_error_number_has_its_kind_and_effect() {
         use Effect::{None as Without, Unknown};
         use ErrorKind::{
@@ -267,6 +295,15 @@ mod tests {
             ("CRASHED_ON_USAGE", 1194, Damaged, Unknown),
             ("CRASHED_ON_REPAIR", 1195, Damaged, Unknown),
             ("INDEX_CORRUPT", 1712, Damaged, Unknown),
+            ("LOCK_TABLE_FULL", 1206, Busy, Without),
+            ("OUTOFMEMORY", 1037, Unavailable, Without),
+            ("OUT_OF_SORTMEMORY", 1038, Unavailable, Without),
+            ("OUT_OF_RESOURCES", 1041, Unavailable, Without),
+            ("CANT_CREATE_THREAD", 1135, Unavailable, Without),
+            ("SERVER_ISNT_AVAILABLE", 3168, Unavailable, Unknown),
+            ("SESSION_WAS_KILLED", 3169, Unavailable, Unknown),
+            ("ERROR_DURING_COMMIT", 1180, Unavailable, Unknown),
+            ("KEY_DOES_NOT_EXITS", 1176, Schema, Without),
             ("DISK_FULL", 1021, Full, Without),
             ("RECORD_FILE_FULL", 1114, Full, Without),
             ("PARSE_ERROR", 1064, Unsupported, Without),
@@ -324,8 +361,10 @@ mod tests {
         };
         let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
         assert_eq!(kinds(Error::from(reset)), (ErrorKind::Unavailable, Effect::Unknown));
-        let tls = std::io::Error::new(std::io::ErrorKind::InvalidData, "invalid peer certificate");
-        assert_eq!(kinds(Error::from(tls)), (ErrorKind::Denied, Effect::Unknown));
+        let invalid = || Error::from(std::io::Error::new(std::io::ErrorKind::InvalidData, "invalid"));
+        assert_eq!(kinds(invalid()), (ErrorKind::Other, Effect::Unknown));
+        assert_eq!(of_opening(invalid(), true).kind(), ErrorKind::Denied);
+        assert_eq!(of_opening(invalid(), false).kind(), ErrorKind::Other);
         let closed = Error::Driver(DriverError::ConnectionClosed);
         assert_eq!(kinds(closed), (ErrorKind::Unavailable, Effect::Unknown));
         let no_tls = Error::Driver(DriverError::NoClientSslFlagFromServer);

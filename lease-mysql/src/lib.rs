@@ -2,15 +2,16 @@
 
 mod check;
 mod connection;
+mod connections;
 mod error;
-mod lent;
 mod opener;
 mod options;
+mod product;
 mod row;
 mod schema;
-mod server;
 mod sql;
 mod store;
+mod tls;
 mod url;
 
 pub use options::MysqlOptions;

@@ -4,7 +4,7 @@ use lease_core::store::{Identifier, StoreError};
 use mysql_async::{Opts, Pool};
 
 use crate::MysqlStore;
-use crate::connection::Connections;
+use crate::connections::Connections;
 use crate::url::Target;
 
 /// How a [`MysqlStore`] is opened.

@@ -14,23 +14,29 @@ pub(crate) type Values = Vec<(&'static str, Value)>;
 /// What goes to the server in one trip.
 #[derive(Debug, Clone)]
 pub(crate) enum Flight {
-    /// A statement with `:name`s in it: prepared once on each connection.
-    One { sql: String, values: Values },
+    /// A statement with `:name`s in it: prepared once on each connection. Some errors of the server are an
+    /// answer, too: that it wrote nothing.
+    One { sql: String, values: Values, refusals: &'static [u16] },
     /// Statements without parameters.
     Many(Vec<String>),
 }
 
 impl Flight {
     pub(crate) fn one(sql: impl Into<String>, values: Values) -> Self {
-        Self::One { sql: sql.into(), values }
+        Self::One { sql: sql.into(), values, refusals: &[] }
     }
 
     /// The statements with their values written into them.
     pub(crate) fn written_out(&self) -> Vec<String> {
         match self {
-            Self::One { sql, values } => vec![written_out(sql, values)],
+            Self::One { sql, values, .. } => vec![written_out(sql, values)],
             Self::Many(statements) => statements.clone(),
         }
+    }
+
+    /// Whether an error of the server says that a statement which may write nothing did so.
+    pub(crate) fn is_refusal(&self, number: u16) -> bool {
+        matches!(self, Self::One { refusals, .. } if refusals.contains(&number))
     }
 }
 

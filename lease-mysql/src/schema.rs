@@ -4,7 +4,7 @@ use lease_core::ErrorKind;
 use lease_core::store::{Identifier, StoreError};
 use mysql_async::Row;
 
-use crate::lent::Lent;
+use crate::connection::Lent;
 use crate::row::{Answer, Flight, Values, integer, string, text};
 use crate::{error, sql};
 
@@ -16,7 +16,16 @@ const SCHEMA: &str = include_str!("schema.sql");
 pub(crate) struct Shape {
     /// Type and engine; `None`: nothing that this user may see.
     kind: Option<(String, String)>,
+    keys: Vec<KeyPart>,
     columns: Vec<Column>,
+}
+
+/// One column of a unique key.
+#[derive(Debug, Clone)]
+struct KeyPart {
+    key: String,
+    column: String,
+    is_whole: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -24,7 +33,6 @@ struct Column {
     name: String,
     data_type: String,
     not_null: bool,
-    is_key: bool,
     collation: String,
 }
 
@@ -34,12 +42,13 @@ pub(crate) async fn inspect(lent: &mut Lent, table: &Identifier) -> Result<Shape
     lent.ask(&Flight::one(sql::touch(table), Vec::new())).await.map_err(StoreError::without_effect)?;
     let named = || vec![("table", text(table.as_str()))];
     let kind = lent.ask(&Flight::one(sql::TABLE_KIND, named())).await?;
+    let keys = lent.ask(&Flight::one(sql::TABLE_KEYS, named())).await?;
     let columns = lent.ask(&Flight::one(sql::TABLE_COLUMNS, named())).await?;
-    Shape::read(&kind, &columns)
+    Shape::read(&kind, &keys, &columns)
 }
 
 impl Shape {
-    fn read<'a>(kind: &'a [Answer], columns: &'a [Answer]) -> Result<Self, StoreError> {
+    fn read<'a>(kind: &'a [Answer], keys: &'a [Answer], columns: &'a [Answer]) -> Result<Self, StoreError> {
         let rows = |answers: &'a [Answer]| answers.iter().flat_map(|answer| &answer.rows);
         let text = |row: &Row, index| string(row, index, "", "of the catalogue");
         let kind =
@@ -49,11 +58,15 @@ impl Shape {
                 name: text(row, 0)?,
                 data_type: plain_type(&text(row, 1)?),
                 not_null: text(row, 2)? == "NO",
-                is_key: text(row, 3)? == "PRI",
-                collation: text(row, 4)?,
+                collation: text(row, 3)?,
             })
         };
-        Ok(Self { kind, columns: rows(columns).map(column).collect::<Result<_, StoreError>>()? })
+        let part = |row: &Row| {
+            let is_whole = integer(row, 2, "", "of the catalogue")? == 1;
+            Ok(KeyPart { key: text(row, 0)?, column: text(row, 1)?, is_whole })
+        };
+        let keys = rows(keys).map(part).collect::<Result<_, StoreError>>()?;
+        Ok(Self { kind, keys, columns: rows(columns).map(column).collect::<Result<_, StoreError>>()? })
     }
 
     /// What keeps this from being the lease table. Columns beyond ours are a later version's.
@@ -73,14 +86,29 @@ impl Shape {
             Some((_, engine)) if !engine.eq_ignore_ascii_case("InnoDB") => {
                 format!("its engine is {engine}, not InnoDB")
             }
-            _ => match self.columns.iter().find(|column| column.is_key && column.name != "name") {
-                Some(column) => format!("column {} is in its primary key", column.name),
-                None => definitions().find_map(|definition| self.mismatch(definition))?,
-            },
+            _ => {
+                let by_column = || definitions().find_map(|definition| self.mismatch(definition));
+                self.foreign_key().or_else(by_column).or_else(|| self.no_key())?
+            }
         };
         let message =
             format!("{table} is not a lease table: {why}; choose another table name, or another database");
         Some(StoreError::new(ErrorKind::Schema, message).without_effect())
+    }
+
+    /// A unique key that is not the name: two names might then be one, or a claim be refused for another name's sake.
+    fn foreign_key(&self) -> Option<String> {
+        let is_ours = |part: &KeyPart| part.key == "PRIMARY" && part.column == "name" && part.is_whole;
+        let KeyPart { key, column, .. } = self.keys.iter().find(|part| !is_ours(part))?;
+        Some(match (key.as_str(), column.as_str()) {
+            ("PRIMARY", "name") => "its primary key is only a part of column name".to_owned(),
+            ("PRIMARY", column) => format!("column {column} is in its primary key"),
+            (key, _) => format!("it has another unique key, {key}"),
+        })
+    }
+
+    fn no_key(&self) -> Option<String> {
+        self.keys.is_empty().then(|| "column name is not its primary key".to_owned())
     }
 
     fn mismatch(&self, definition: &str) -> Option<String> {
@@ -95,9 +123,6 @@ impl Shape {
                 Some(format!("column {name} is compared by {}, not {collation}", column.collation))
             }
             Some(column) if !column.not_null => Some(format!("column {name} can be NULL")),
-            Some(column) if definition.contains("PRIMARY KEY") && !column.is_key => {
-                Some(format!("column {name} is not its primary key"))
-            }
             // What every version has had since the first carries no default.
             None if !definition.contains("DEFAULT") => Some(format!("it has no column {name}")),
             _ => None,

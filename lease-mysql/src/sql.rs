@@ -21,12 +21,17 @@
 //! written and comes back in the answer to that same statement; 0 when no row was. So one trip
 //! brings the term, too.
 //!
-//! # Why a locked row is passed over
+//! # Why none waits for a row
 //!
-//! An UPDATE waits for a locked row, and so would `WHERE name IN (SELECT ...)`. [`take`] and [`renew_many`]
-//! lock in a derived table with SKIP LOCKED (whose LIMIT keeps it from being merged into the UPDATE), and write by join
-//! only rows that this has locked. The row is looked up by the primary key (`FORCE INDEX`, `STRAIGHT_JOIN`): a scan
-//! would lock rows of others for a moment, who would pass over them.
+//! An UPDATE waits for a locked row, for whole seconds at least, and MySQL may make two of one. So the row is
+//! locked in a derived table (whose LIMIT keeps it from being merged into the UPDATE), and the UPDATE writes by join
+//! only what this has locked. With SKIP LOCKED ([`take`], [`renew_many`]) a locked row is passed over: a claim is refused. With NOWAIT
+//! ([`write`]) it is an error at once (3572, on MariaDB 1205), and whoever has to have the row asks again, on a connection that
+//! others could use meanwhile. The row is looked up by the primary key (`FORCE INDEX`, `STRAIGHT_JOIN`): a scan
+//! would lock rows of others for a moment, who would pass over them. A row that is not there locks nothing.
+//!
+//! What still waits on the server: every statement for DDL and for table locks (on MariaDB not those with NOWAIT, which
+//! fail at once then, too), and on MySQL a first claim for an insert of the same name that began within the same moment.
 
 use lease_core::LeaseName;
 use lease_core::store::{Holding, Identifier};
@@ -36,7 +41,7 @@ use lease_core::store::{Holding, Identifier};
 /// looks simpler, is an hour off in the hour that comes twice when daylight saving ends.
 const NOW: &str = "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(3)) DIV 1000)";
 
-/// The first flight on each of the store's own connections, one trip. Who is there, then what the
+/// The first flight on each of the store's own connections, one trip. Who is there and whether it takes writes, then what the
 /// statements rely on, since any of it may be otherwise by default:
 ///
 /// - `autocommit`: with 0 a claim would be answered and then lost with the connection.
@@ -44,10 +49,11 @@ const NOW: &str = "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(3)) DIV 1000)";
 /// - strict `sql_mode`: what does not fit is an error, never cut.
 /// - `time_zone`: no statement reads it; so that whoever looks into the server sees UTC.
 /// - `innodb_lock_wait_timeout`, `lock_wait_timeout` (DDL): whole seconds, so one is the least. Longer waits are
-///   made of several, see [`LOCK_WAIT`](crate::connection::LOCK_WAIT).
+///   made of several.
 /// - no limits of rows, of scans or of time: no statement cut short, no claim cancelled during its commit.
-pub(crate) const SESSION: [&str; 4] = [
-    "SELECT VERSION(), @@version_comment",
+pub(crate) const SESSION: [&str; 5] = [
+    SERVER,
+    READ_ONLY,
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
     "SET NAMES utf8mb4",
     "SET SESSION autocommit = 1, time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
@@ -56,16 +62,23 @@ pub(crate) const SESSION: [&str; 4] = [
      /*M!100600 , max_statement_time = 0 */ /*!80000 , max_execution_time = 0 */",
 ];
 
-/// Who is there, asked alone of a server that does not take [`SESSION`].
-pub(crate) const SERVER: &str = SESSION[0];
+/// Who is there; asked alone of a server that does not take [`SESSION`].
+pub(crate) const SERVER: &str = "SELECT VERSION(), @@version_comment";
+
+/// Whether the server takes no writes. Some users write through `read_only`, and would then write to a replica.
+pub(crate) const READ_ONLY: &str = "SELECT CAST(@@read_only AS CHAR) NOT IN ('0', 'OFF') OR @@innodb_read_only /*!80000 OR @@super_read_only */";
 
 /// On a connection out of the user's pool, in the same flight before the statement. What is set for the session is kept aside;
 /// the isolation level is that of the next transaction only, and to set it is refused (1568) inside a
 /// transaction that somebody left open.
 pub(crate) const BORROW: [&str; 4] = [
     "SET @lease_sql_mode = @@SESSION.sql_mode, @lease_lock_wait = @@SESSION.innodb_lock_wait_timeout, \
-     @lease_ddl_wait = @@SESSION.lock_wait_timeout",
-    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1",
+     @lease_ddl_wait = @@SESSION.lock_wait_timeout, @lease_select_limit = @@SESSION.sql_select_limit, \
+     @lease_safe_updates = @@SESSION.sql_safe_updates, @lease_big_selects = @@SESSION.sql_big_selects, \
+     @lease_results = @@SESSION.character_set_results",
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 1, \
+     lock_wait_timeout = 1, sql_select_limit = 18446744073709551615, sql_safe_updates = 0, sql_big_selects = 1, \
+     character_set_results = utf8mb4",
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
     "START TRANSACTION",
 ];
@@ -74,38 +87,57 @@ pub(crate) const BORROW: [&str; 4] = [
 pub(crate) const RETURN: [&str; 3] = [
     "COMMIT AND NO CHAIN NO RELEASE",
     "SET SESSION sql_mode = @lease_sql_mode, innodb_lock_wait_timeout = @lease_lock_wait, \
-     lock_wait_timeout = @lease_ddl_wait",
-    "SET @lease_sql_mode = NULL, @lease_lock_wait = NULL, @lease_ddl_wait = NULL, @lease_now = NULL",
+     lock_wait_timeout = @lease_ddl_wait, sql_select_limit = @lease_select_limit, \
+     sql_safe_updates = @lease_safe_updates, sql_big_selects = @lease_big_selects, \
+     character_set_results = @lease_results",
+    "SET @lease_sql_mode = NULL, @lease_lock_wait = NULL, @lease_ddl_wait = NULL, @lease_select_limit = NULL, \
+     @lease_safe_updates = NULL, @lease_big_selects = NULL, @lease_results = NULL, @lease_now = NULL",
 ];
 
 /// Instead of [`RETURN`], for a flight that the server broke off.
 pub(crate) const UNDO: [&str; 3] = ["ROLLBACK AND NO CHAIN NO RELEASE", RETURN[1], RETURN[2]];
 
-/// A claim on a row that exists: locks the row if `condition` holds and nobody else has it locked, then writes what a granted
+/// Writes the row of `:name` if `condition` holds, which is judged on the row when it is locked. (A row for which it does not hold is
+/// locked as well, to the statement's end.) `locked` says what becomes of the statement when another has the row.
+fn update(table: &Identifier, condition: &str, locked: &str, set: &str) -> String {
+    format!(
+        "UPDATE (SELECT name FROM `{table}` FORCE INDEX (PRIMARY) WHERE name = :name AND {condition}
+                 LIMIT 1 FOR UPDATE {locked}) AS found
+         STRAIGHT_JOIN `{table}` AS lease ON lease.name = found.name
+         SET {set}"
+    )
+}
+
+/// A write that must have the row: an error at once when another has it.
+fn write(table: &Identifier, condition: &str, set: &str) -> String {
+    update(table, condition, "NOWAIT", set)
+}
+
+/// A claim on a row that exists, unless another has it locked: writes what a granted
 /// claim writes, and `more`. The answer's id is the new term; 0 when there was no such row.
 ///
 /// A term of 9223372036854775807 has no successor: the sum is out of range (1690) and nothing is changed.
 fn take(table: &Identifier, condition: &str, more: &str) -> String {
-    format!(
-        "UPDATE (SELECT name FROM `{table}` FORCE INDEX (PRIMARY) WHERE name = :name AND {condition}
-                 LIMIT 1 FOR UPDATE SKIP LOCKED) AS found
-         STRAIGHT_JOIN `{table}` AS lease ON lease.name = found.name
-         SET lease.holder = :holder, lease.instance = :instance, lease.process = :process,
+    let set = format!(
+        "lease.holder = :holder, lease.instance = :instance, lease.process = :process,
              lease.address = :address, lease.version = :version, lease.term = LAST_INSERT_ID(lease.term + 1),
              lease.claimed_at_ms = {NOW}, lease.renewed_at_ms = {NOW}, lease.expires_at_ms = {NOW} + :ttl,
              lease.ttl_ms = :ttl{more}"
-    )
+    );
+    update(table, condition, "SKIP LOCKED", &set)
 }
 
-/// A claim on a name without a row. The count of rows is 1 when granted, 0 when there is a row. One that comes in between is a
-/// duplicate key (1062), which is an answer as well: the name is taken. (`INSERT IGNORE` would hide every other error, too, and
-/// `ON DUPLICATE KEY UPDATE` waits for a row that is locked.) It waits while another's insert of this name is not committed.
+/// A claim on a name without a row. The count of rows is 1 when granted, 0 when there is a row. One that another has inserted and not yet
+/// committed, or has locked, is an error at once (3572, on MariaDB 1205), and one that comes in between is a duplicate
+/// key (1062): all of them are an answer as well, the name is taken. (`INSERT IGNORE` would hide every other error, too, and
+/// `ON DUPLICATE KEY UPDATE` waits for a row that is locked.) MySQL locks nothing if the first look finds the row.
 fn take_new(table: &Identifier, columns: &str, values: &str) -> String {
     format!(
         "INSERT INTO `{table}` (name, holder, instance, process, address, version,
                                 term, claimed_at_ms, renewed_at_ms, expires_at_ms, ttl_ms{columns})
          SELECT :name, :holder, :instance, :process, :address, :version, 1, {NOW}, {NOW}, {NOW} + :ttl, :ttl{values}
-         FROM (SELECT 1) AS one WHERE NOT EXISTS (SELECT 1 FROM `{table}` WHERE name = :name)"
+         FROM (SELECT 1) AS one WHERE NOT EXISTS (SELECT 1 FROM `{table}` WHERE name = :name)
+             AND NOT EXISTS (SELECT 1 FROM `{table}` FORCE INDEX (PRIMARY) WHERE name = :name FOR UPDATE NOWAIT)"
     )
 }
 
@@ -132,9 +164,14 @@ pub(crate) const MIGRATION_UNLOCK: &str =
 pub(crate) const TABLE_KIND: &str = "SELECT TABLE_TYPE, COALESCE(ENGINE, '') FROM information_schema.TABLES
      WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :table";
 
+/// `migrate` and `check`: the unique keys there are, a row for each of their columns.
+pub(crate) const TABLE_KEYS: &str = "SELECT INDEX_NAME, COALESCE(COLUMN_NAME, ''), SUB_PART IS NULL
+     FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :table AND NON_UNIQUE = 0
+     ORDER BY INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX";
+
 /// `migrate` and `check`: the columns there are.
 pub(crate) const TABLE_COLUMNS: &str =
-    "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_KEY, COALESCE(COLLATION_NAME, '')
+    "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COALESCE(COLLATION_NAME, '')
      FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :table ORDER BY ORDINAL_POSITION";
 
 /// `migrate` and `check`: a statement on the table that reads nothing, for the server's own word on whether it is there and may be read.
@@ -142,11 +179,9 @@ pub(crate) fn touch(table: &Identifier) -> String {
     format!("SELECT 1 FROM `{table}` LIMIT 0")
 }
 
-/// `check`: whether commits last, and whether the server takes writes; some users write through
-/// `read_only`, and would then write to a replica.
+/// `check`: whether commits last.
 pub(crate) const SERVER_STATE: &str =
-    "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, @@binlog_format,
-            CAST(@@read_only AS CHAR) NOT IN ('0', 'OFF') OR @@innodb_read_only /*!80000 OR @@super_read_only */";
+    "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, @@binlog_format";
 
 /// `claim`, first: for a name that has a row. Of two at once the second finds it locked, or unexpired.
 pub(crate) fn claim(table: &Identifier) -> String {
@@ -160,17 +195,20 @@ pub(crate) fn claim_new(table: &Identifier) -> String {
 
 /// `renew`. The id is 1, and 2 for a term that was asked to step down.
 pub(crate) fn renew(table: &Identifier) -> String {
-    format!(
-        "UPDATE `{table}` SET expires_at_ms = {NOW} + :ttl,
-             renewed_at_ms = {NOW} + 0 * LAST_INSERT_ID(1 + (resign_term = term))
-         WHERE name = :name AND holder = :holder AND expires_at_ms > {NOW}"
+    write(
+        table,
+        &format!("holder = :holder AND expires_at_ms > {NOW}"),
+        &format!(
+            "lease.expires_at_ms = {NOW} + :ttl,
+             lease.renewed_at_ms = {NOW} + 0 * LAST_INSERT_ID(1 + (lease.resign_term = lease.term))"
+        ),
     )
 }
 
 /// How many leases one UPDATE of [`renew_many`] names. From a thousand on MariaDB turns a list into a table and joins it.
 const LEASES_PER_UPDATE: usize = 500;
 
-/// `renew_many`, one flight of statements, each a transaction of its own. The last is the answer: the leases that are held by those who asked,
+/// `renew_many`, one flight of statements, each a transaction of its own (on a pool of the user's all of them one). The last is the answer: the leases that are held by those who asked,
 /// *and* expire when this flight would have them expire. That is what a holder needs to know, whoever has written it.
 /// The values are written as digits; a list has no place for parameters.
 pub(crate) fn renew_many(table: &Identifier, leases: &[Holding], ttl_ms: i64) -> Vec<String> {
@@ -207,9 +245,7 @@ pub(crate) fn verify(table: &Identifier) -> String {
 
 /// `release`: writes 0 over 0 when repeated, and says so again.
 pub(crate) fn release(table: &Identifier) -> String {
-    format!(
-        "UPDATE `{table}` SET expires_at_ms = 0 * LAST_INSERT_ID(term) WHERE name = :name AND holder = :holder"
-    )
+    write(table, "holder = :holder", "lease.expires_at_ms = 0 * LAST_INSERT_ID(lease.term)")
 }
 
 /// `claim_observed`: holder and expiry both, since a renewal moves only the expiry and a claim within
@@ -227,13 +263,13 @@ pub(crate) fn inspect(table: &Identifier) -> String {
     format!("SELECT {NOW}, {COLUMNS} FROM (SELECT 1) AS one LEFT JOIN `{table}` ON name = :name")
 }
 
-/// `list`: as [`inspect`]. The key is of bytes, and so is its order. The comparison with the prefix finds where to begin; it
-/// is `LEFT` that decides, since LIKE would read signs in the prefix.
+/// `list`: as [`inspect`]. The key is of bytes, and so is its order. What begins with a prefix is what lies between it and it with a byte behind
+/// that UTF-8 does not have. (LIKE would read signs in the prefix.)
 pub(crate) fn list(table: &Identifier) -> String {
     format!(
         "SELECT {NOW}, page.* FROM (SELECT 1) AS one LEFT JOIN (
              SELECT {COLUMNS} FROM `{table}`
-             WHERE name > :after AND name >= :prefix AND LEFT(name, :prefix_bytes) = :prefix
+             WHERE name > :after AND name >= :prefix AND name < CONCAT(:prefix, X'FF')
              ORDER BY name LIMIT :limit
          ) AS page ON TRUE ORDER BY page.name"
     )
@@ -241,15 +277,13 @@ pub(crate) fn list(table: &Identifier) -> String {
 
 /// `clear`.
 pub(crate) fn clear(table: &Identifier) -> String {
-    format!(
-        "UPDATE `{table}` SET expires_at_ms = 0 * LAST_INSERT_ID(term)
-         WHERE name = :name AND holder = :seen_holder AND expires_at_ms = :seen_expiry"
-    )
+    let as_seen = "holder = :seen_holder AND expires_at_ms = :seen_expiry";
+    write(table, as_seen, "lease.expires_at_ms = 0 * LAST_INSERT_ID(lease.term)")
 }
 
 /// `resign`: for a released or expired term too; it changes nothing then that anybody reads.
 pub(crate) fn resign(table: &Identifier) -> String {
-    format!("UPDATE `{table}` SET resign_term = LAST_INSERT_ID(term) WHERE name = :name AND term = :term")
+    write(table, "term = :term", "lease.resign_term = LAST_INSERT_ID(lease.term)")
 }
 
 /// `claim_slot`, first: what its refusals and the instant given up are judged by.
@@ -279,20 +313,17 @@ pub(crate) fn claim_slot_new(table: &Identifier) -> String {
 
 /// `finish_slot`, first step. `:passed` is 0 when no instant was passed over.
 pub(crate) fn finish_slot(table: &Identifier) -> String {
-    format!(
-        "UPDATE `{table}` SET expires_at_ms = 0 * LAST_INSERT_ID(term), unfinished_slot_ms = 0,
-             slot_ms = CASE WHEN :passed > slot_ms AND :passed <= {NOW} THEN :passed ELSE slot_ms END
-         WHERE name = :name AND holder = :holder"
-    )
+    let set = format!(
+        "lease.expires_at_ms = 0 * LAST_INSERT_ID(lease.term), lease.unfinished_slot_ms = 0,
+             lease.slot_ms = CASE WHEN :passed > lease.slot_ms AND :passed <= {NOW} THEN :passed ELSE lease.slot_ms END"
+    );
+    write(table, "holder = :holder", &set)
 }
 
 /// `finish_slot`, second step, for a lease that was lost: the claim that replaced it may have been
 /// for a later slot, which does not match, or for this slot's rerun, for which the end counts as well.
 pub(crate) fn record_end(table: &Identifier) -> String {
-    format!(
-        "UPDATE `{table}` SET unfinished_slot_ms = 0 * LAST_INSERT_ID(term)
-         WHERE name = :name AND unfinished_slot_ms = :slot"
-    )
+    write(table, "unfinished_slot_ms = :slot", "lease.unfinished_slot_ms = 0 * LAST_INSERT_ID(lease.term)")
 }
 
 /// `unfinished_slots`. A name given twice comes back once.

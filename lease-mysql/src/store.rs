@@ -14,7 +14,7 @@ use lease_core::store::{
 use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Term};
 use mysql_async::{Row, Value};
 
-use crate::connection::{Connections, Lane};
+use crate::connections::{Connections, Lane};
 use crate::options::MysqlOptions;
 use crate::row::{
     Answer, Flight, Values, claim_values, clock_and_lease, integer, no_row, slot_state, string, text,
@@ -87,23 +87,33 @@ impl MysqlStore {
         self.ask(lane, limit, sql, values).await.map_err(StoreError::without_effect)
     }
 
-    /// Asks for a claim of any kind, which is never sent again when it may have been granted.
-    async fn claim_by(&self, limit: &Limit, sql: String, values: Values) -> Result<Answer, StoreError> {
-        self.send(Lane::Other, Repeat::WithoutEffect, limit.clone(), Flight::one(sql, values)).await
+    /// Asks for one statement that is never sent again when it may have been carried out: a second one would be answered
+    /// otherwise.
+    async fn ask_once(
+        &self,
+        lane: Lane,
+        limit: Limit,
+        sql: String,
+        values: Values,
+    ) -> Result<Answer, StoreError> {
+        self.send(lane, Repeat::WithoutEffect, limit, Flight::one(sql, values)).await
     }
 
-    /// Asks for the first claim of a name: the term, unless somebody else has made the row.
+    /// Asks for a claim of any kind on a row that exists.
+    async fn claim_by(&self, limit: &Limit, sql: String, values: Values) -> Result<Answer, StoreError> {
+        self.ask_once(Lane::Other, limit.clone(), sql, values).await
+    }
+
+    /// Asks for the first claim of a name: the term, unless somebody else has made the row, or is just making it.
     async fn claim_new(
         &self,
         limit: &Limit,
         sql: String,
         values: Values,
     ) -> Result<Option<Term>, StoreError> {
-        match self.claim_by(limit, sql, values).await {
-            Ok(answer) => Ok((answer.rows_affected == 1).then_some(Term::FIRST)),
-            Err(error) if error::number(&error) == Some(error::DUPLICATE_KEY) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let flight = Flight::One { sql, values, refusals: &error::NAME_TAKEN };
+        let answer = self.send(Lane::Other, Repeat::WithoutEffect, limit.clone(), flight).await?;
+        Ok((answer.rows_affected == 1).then_some(Term::FIRST))
     }
 
     /// The answer to the last statement of a flight.
@@ -139,8 +149,8 @@ impl LeaseStore for MysqlStore {
         format!("{} (table {})", self.shared.connections.describe(), self.table())
     }
 
-    /// 4 s. A lock wait has whole seconds, so one is the least; an attempt is a third of the ttl, and
-    /// must outlast such a wait and the way there and back.
+    /// 4 s. A wait for a lock on the table has whole seconds, so one is the least; an attempt is a third of the
+    /// ttl, and must outlast such a wait and the way there and back.
     fn min_ttl(&self) -> Duration {
         Duration::from_secs(4)
     }
@@ -250,11 +260,9 @@ impl LeaseStore for MysqlStore {
 
     async fn list(&self, page: &Page, within: Duration) -> Result<Listing, StoreError> {
         let Page { prefix, after, limit } = page;
-        let bytes = i64::try_from(prefix.len()).unwrap_or(i64::MAX);
         let values = vec![
             ("after", text(after.as_ref().map_or("", LeaseName::as_str))),
             ("prefix", text(prefix)),
-            ("prefix_bytes", Value::Int(bytes)),
             ("limit", Value::Int(i64::from(*limit))),
         ];
         let found = self.read(Lane::Other, self.limit(within), sql::list(self.table()), values).await?;
@@ -272,7 +280,8 @@ impl LeaseStore for MysqlStore {
     ) -> Result<ClearAnswer, StoreError> {
         let mut values = of(name);
         values.extend(seen(observed));
-        let cleared = self.ask(Lane::Other, self.limit(within), sql::clear(self.table()), values).await?;
+        let cleared =
+            self.ask_once(Lane::Other, self.limit(within), sql::clear(self.table()), values).await?;
         Ok(if cleared.matched()? { ClearAnswer::Cleared } else { ClearAnswer::Moved })
     }
 
@@ -335,7 +344,7 @@ impl LeaseStore for MysqlStore {
         let mut values = of(name);
         values.push(("slot", Value::Int(slot.as_millis())));
         let recorded =
-            self.ask(Lane::Holder, limit, sql::record_end(self.table()), values).await?.matched()?;
+            self.ask_once(Lane::Holder, limit, sql::record_end(self.table()), values).await?.matched()?;
         Ok(FinishAnswer::Lost { recorded })
     }
 

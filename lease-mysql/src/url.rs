@@ -1,11 +1,12 @@
 //! URLs: what the driver does not read in them itself.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use lease_core::ErrorKind;
 use lease_core::store::StoreError;
-use mysql_async::{ClientIdentity, Opts, OptsBuilder, SslOpts, UrlError};
+use mysql_async::{Opts, OptsBuilder, UrlError};
+
+use crate::tls::{Mode, Tls};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -32,7 +33,11 @@ impl Target {
         let (bare, tls) = split(url)?;
         let opts = Opts::from_url(&bare).map_err(|error| refused(&error))?;
         let Self { opts, .. } = Self::of_config(opts)?;
+        let host = opts.ip_or_hostname();
+        // An IPv6 address, which has brackets only in a URL.
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let builder = OptsBuilder::from_opts(opts.clone())
+            .ip_or_hostname(host)
             // The driver would ask the server for its socket and move there, past every proxy.
             .prefer_socket(false)
             // Nor need it ask for these, in a trip of its own: a flight of ours is far smaller, and the
@@ -57,54 +62,13 @@ impl Target {
     /// `host:3306/database`, or the socket's path; without user and password.
     pub(crate) fn place(&self) -> String {
         let database = self.opts.db_name().unwrap_or_default();
+        let (host, port) = (self.opts.ip_or_hostname(), self.opts.tcp_port());
         let place = match self.opts.socket() {
             Some(socket) => format!("{socket} {database}"),
-            None => format!("{}:{}/{database}", self.opts.ip_or_hostname(), self.opts.tcp_port()),
+            None if host.contains(':') => format!("[{host}]:{port}/{database}"),
+            None => format!("{host}:{port}/{database}"),
         };
         place.replace(char::is_control, "?")
-    }
-}
-
-/// MySQL's `--ssl-mode`, in the order of strictness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Disabled,
-    Preferred,
-    Required,
-    VerifyCa,
-    VerifyIdentity,
-}
-
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Tls {
-    mode: Option<Mode>,
-    ca: Option<PathBuf>,
-    cert: Option<PathBuf>,
-    key: Option<PathBuf>,
-}
-
-impl Tls {
-    /// MySQL's own default, and, as with its own clients, a certificate to check by is checked by.
-    fn mode(&self) -> Mode {
-        self.mode.unwrap_or(if self.ca.is_some() { Mode::VerifyCa } else { Mode::Preferred })
-    }
-
-    fn options(&self) -> Option<SslOpts> {
-        let mode = self.mode();
-        if mode == Mode::Disabled {
-            return None;
-        }
-        let identity = self.cert.clone().zip(self.key.clone());
-        let identity = identity.map(|(cert, key)| ClientIdentity::new(cert.into(), key.into()));
-        let verifies = matches!(mode, Mode::VerifyCa | Mode::VerifyIdentity);
-        let roots = self.ca.clone().filter(|_| verifies);
-        let options = SslOpts::default()
-            .with_client_identity(identity)
-            .with_disable_built_in_roots(roots.is_some())
-            .with_root_certs(roots.into_iter().map(Into::into).collect())
-            .with_danger_accept_invalid_certs(!verifies)
-            .with_danger_skip_domain_validation(mode != Mode::VerifyIdentity);
-        Some(options)
     }
 }
 
@@ -124,56 +88,13 @@ fn split(url: &str) -> Result<(String, Tls), StoreError> {
     let mut rest = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match key.to_ascii_lowercase().replace('_', "-").as_str() {
-            "ssl-mode" => tls.mode = Some(mode(value)?),
-            "ssl-ca" => tls.ca = Some(path_of(value)?),
-            "ssl-cert" => tls.cert = Some(path_of(value)?),
-            "ssl-key" => tls.key = Some(path_of(value)?),
-            _ => rest.push(pair),
+        if !tls.take(key, value)? {
+            rest.push(pair);
         }
     }
-    if tls.cert.is_some() != tls.key.is_some() {
-        return Err(invalid("ssl-cert and ssl-key belong together"));
-    }
+    tls.is_whole()?;
     let bare = if rest.is_empty() { place } else { format!("{place}?{}", rest.join("&")) };
     Ok((bare, tls))
-}
-
-fn mode(value: &str) -> Result<Mode, StoreError> {
-    Ok(match value.to_ascii_uppercase().as_str() {
-        "DISABLED" => Mode::Disabled,
-        "PREFERRED" => Mode::Preferred,
-        "REQUIRED" => Mode::Required,
-        "VERIFY_CA" => Mode::VerifyCa,
-        "VERIFY_IDENTITY" => Mode::VerifyIdentity,
-        _ => {
-            return Err(invalid("ssl-mode is DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY"));
-        }
-    })
-}
-
-/// The path in a parameter, which may be percent-encoded.
-fn path_of(value: &str) -> Result<PathBuf, StoreError> {
-    let mut bytes = Vec::new();
-    let mut rest = value.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let decoded = tail.split_at_checked(2).and_then(|(digits, tail)| {
-            let digits = str::from_utf8(digits).ok()?;
-            Some((u8::from_str_radix(digits, 16).ok()?, tail))
-        });
-        let (decoded, tail) = decoded.ok_or_else(|| invalid("a % in a path is written %25"))?;
-        bytes.push(decoded);
-        rest = tail;
-    }
-    match String::from_utf8(bytes) {
-        Ok(path) if !path.is_empty() => Ok(path.into()),
-        _ => Err(invalid("ssl-ca, ssl-cert and ssl-key are paths of files")),
-    }
 }
 
 /// The driver's words about a URL. Only what cannot be a piece of a password is quoted.
@@ -188,13 +109,15 @@ fn refused(error: &UrlError) -> StoreError {
     }
 }
 
-fn invalid(what: &str) -> StoreError {
+pub(crate) fn invalid(what: &str) -> StoreError {
     StoreError::new(ErrorKind::Invalid, format!("the URL of the database cannot be used: {what}"))
         .without_effect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn target(url: &str) -> Target {
@@ -208,6 +131,14 @@ mod tests {
         assert_eq!(target.opts.pass(), Some("s3cret"));
         assert!(!target.opts.prefer_socket());
         assert_eq!(Target::of_url("mariadb://me@h:1/x").unwrap().place(), "h:1/x");
+    }
+
+    #[test]
+    fn an_ipv6_address_has_brackets_only_where_it_is_written() {
+        let target = target("mysql://me@[::1]:3307/app");
+        assert_eq!((target.opts.ip_or_hostname(), target.opts.tcp_port()), ("::1", 3307));
+        assert_eq!(target.plain.as_ref().map(Opts::ip_or_hostname), Some("::1"));
+        assert_eq!(target.place(), "[::1]:3307/app");
     }
 
     #[test]

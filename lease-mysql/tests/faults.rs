@@ -8,12 +8,8 @@ mod clock;
 mod connections;
 #[path = "faults/contention.rs"]
 mod contention;
-#[path = "faults/fake.rs"]
-mod fake;
 #[path = "faults/outages.rs"]
 mod outages;
-#[path = "faults/rights.rs"]
-mod rights;
 #[path = "faults/support.rs"]
 mod support;
 #[path = "faults/tables.rs"]

@@ -106,7 +106,13 @@ impl Place {
             Way::WithoutFoundRows => options.open_config(builder().client_found_rows(false)),
             Way::Pool => {
                 let size = PoolOpts::new().with_constraints(PoolConstraints::new(0, 8).unwrap());
-                options.open_pool(Pool::new(builder().pool_opts(size)))
+                // What people set, and no statement of ours may rely on.
+                let theirs = [
+                    "SET SESSION sql_select_limit = 3, sql_safe_updates = 1, max_join_size = 1, sql_big_selects = 0",
+                    "SET SESSION completion_type = 'RELEASE'",
+                    "SET NAMES latin1",
+                ];
+                options.open_pool(Pool::new(builder().pool_opts(size).setup(theirs.to_vec())))
             }
         };
         store.unwrap()

@@ -2,7 +2,7 @@
 
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lease_core::store::{Claim, ClaimAnswer, Effect, Holding, StoreError};
 use lease_core::{ErrorKind, Holder, Instance, LeaseName, LeaseStore, Term};
@@ -159,14 +159,4 @@ where
         }
     };
     is_harmless(answer, kind);
-}
-
-/// Waits for something that must come.
-pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let give_up = Instant::now() + LONG;
-    while !holds().await {
-        assert!(Instant::now() < give_up, "never happened: {what}");
-        // InnoDB's tables about itself are not brought up to date for who asks ten times a second.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
 }
