@@ -332,7 +332,7 @@ fn nothing_is_said_of_trips_and_cuts_once_a_connection_is_no_longer_understood()
         let lab = Lab::new(wire);
         go_opaque(&lab);
         let asked: [&dyn Fn(&Proxy); 3] =
-            [&|proxy| drop(proxy.trips()), &|proxy| proxy.cut_before(1, ToServer), &|proxy| {
+            [&|proxy| assert_eq!(proxy.trips(), 0), &|proxy| proxy.cut_before(1, ToServer), &|proxy| {
                 proxy.cut_after(1, ToServer)
             }];
         for ask in asked {
