@@ -93,7 +93,7 @@ async fn say_by_whom(held: &Refusal) {
         // Whoever it is, shown whole.
         Ok(seen) => say_unmasked(&refusal(held.name(), held.database(), &seen)),
         Err(error) => {
-            say(&format!("{:?} is held by somebody else; by whom, cannot be read: {error}", held.name()))
+            say(&format!("{:?} is held by somebody else; by whom, cannot be read: {error}", held.name()));
         }
     }
 }
