@@ -15,9 +15,10 @@ use lease_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::args::DatabaseArguments;
 use crate::exit::{DATABASE, Failure};
+use crate::text::password;
 use crate::url::{self, Url};
 
-const VARIABLE: &str = "LEASE_DATABASE_URL";
+pub(crate) const VARIABLE: &str = "LEASE_DATABASE_URL";
 
 /// A database that was named; nothing has been sent to it or looked at yet.
 pub(crate) struct Database {
@@ -41,27 +42,32 @@ impl Database {
     pub(crate) fn named(arguments: &DatabaseArguments) -> Result<Self, Failure> {
         let from_environment = || env::var_os(VARIABLE).filter(|url| !url.is_empty());
         let table = arguments.table.clone();
-        let (place, schema) = match arguments.db.clone().or_else(from_environment) {
+        if password(&table).is_some() {
+            return Err(Failure::usage("--table takes the name of a table, and --db the URL of a database"));
+        }
+        let url = arguments.db.clone().or_else(from_environment).map(|url| url::parse(&url)).transpose()?;
+        if arguments.pooler && !matches!(url, Some(Url::Postgres(_))) {
+            return Err(Failure::usage("--pooler is for PostgreSQL alone; leave it out for other databases"));
+        }
+        let (place, schema) = match url {
             None => {
                 let file = default_file(env::var_os("XDG_STATE_HOME"), env::var_os("HOME"))?;
                 (Place::DefaultSqlite(file), SqliteStore::schema(&table))
             }
-            Some(url) => match url::parse(&url)? {
-                Url::Sqlite(path) => (Place::Sqlite(path), SqliteStore::schema(&table)),
-                Url::Postgres(url) => {
-                    let mut options = PostgresStore::options();
-                    let (schema, name) = table.split_once('.').unwrap_or(("public", &table));
-                    options =
-                        options.schema(schema).and_then(|options| options.table(name)).map_err(refused)?;
-                    let ddl = options.ddl();
-                    (Place::Server(Store(Arc::new(options.open(&url).map_err(refused)?))), Ok(ddl))
-                }
-                Url::Mysql(url) => {
-                    let options = MysqlStore::options().table(&table).map_err(refused)?;
-                    let store = Store(Arc::new(options.open(&url).map_err(refused)?));
-                    (Place::Server(store), MysqlStore::schema(&table))
-                }
-            },
+            Some(Url::Sqlite(path)) => (Place::Sqlite(path), SqliteStore::schema(&table)),
+            Some(Url::Postgres(url)) => {
+                let options = PostgresStore::options().pooler(arguments.pooler);
+                let (schema, name) = table.split_once('.').unwrap_or(("public", &table));
+                let options =
+                    options.schema(schema).and_then(|options| options.table(name)).map_err(refused)?;
+                let ddl = options.ddl();
+                (Place::Server(Store(Arc::new(options.open(&url).map_err(refused)?))), Ok(ddl))
+            }
+            Some(Url::Mysql(url)) => {
+                let options = MysqlStore::options().table(&table).map_err(refused)?;
+                let store = Store(Arc::new(options.open(&url).map_err(refused)?));
+                (Place::Server(store), MysqlStore::schema(&table))
+            }
         };
         Ok(Self { place, schema: schema.map_err(refused)?, table })
     }
@@ -161,13 +167,17 @@ impl Store {
 
 fn failure(message: &str, error: &StoreError) -> Failure {
     let advice = match error.kind() {
-        ErrorKind::Schema => "create or upgrade the table with `lease migrate`",
-        kind => kind.advice(),
+        // It says so itself.
+        ErrorKind::Schema if message.contains("migrate()") => String::new(),
+        ErrorKind::Schema => " (`lease schema` prints the table that it takes)".to_owned(),
+        ErrorKind::Denied => {
+            " (see that user and password are right, and may read and write the lease table, or its file and \
+             folder)"
+                .to_owned()
+        }
+        kind => format!(" ({})", kind.advice()),
     };
-    Failure {
-        was_busy: matches!(error.kind(), ErrorKind::Busy | ErrorKind::Timeout),
-        ..Failure::new(DATABASE, format!("{message} ({advice})"))
-    }
+    Failure { may_pass: error.kind().retry_helps(), ..Failure::new(DATABASE, format!("{message}{advice}")) }
 }
 
 /// The XDG base directory specification has it that a relative folder is to be ignored.

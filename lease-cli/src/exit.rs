@@ -1,5 +1,6 @@
 //! How `lease` ends: its exit codes, and the one line on standard error that goes with a failure.
 
+use std::env;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -7,7 +8,8 @@ use std::process::{ExitCode, ExitStatus};
 
 use lease_core::{Error, ErrorKind};
 
-use crate::text::{one_line, without_passwords};
+use crate::database;
+use crate::text::{for_users, one_line, without_password_of, without_passwords};
 
 pub(crate) const SUCCESS: u8 = 0;
 /// Called in a way that cannot work: arguments, names, durations, URLs.
@@ -30,13 +32,13 @@ pub(crate) const NOT_FOUND: u8 = 127;
 pub(crate) struct Failure {
     pub(crate) code: u8,
     pub(crate) message: String,
-    /// The database was busy: the same may succeed a little later.
-    pub(crate) was_busy: bool,
+    /// The same may succeed a little later: the database was busy, say, or out of reach.
+    pub(crate) may_pass: bool,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), was_busy: false }
+        Self { code, message: message.into(), may_pass: false }
     }
 
     pub(crate) fn usage(message: impl Display) -> Self {
@@ -70,9 +72,17 @@ pub(crate) fn code_of_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-/// Says one line on standard error, in which no URL has its password: messages quote what was given.
+/// Says one line on standard error, in which there is no password: messages quote what was given.
 pub(crate) fn say(message: &str) {
-    let message = without_passwords(&one_line(message));
+    let given = env::args_os().skip(1).chain(env::var_os(database::VARIABLE));
+    let message = given
+        .fold(for_users(message), |message, given| without_password_of(&given.to_string_lossy(), &message));
+    say_unmasked(&without_passwords(&one_line(&message)));
+}
+
+/// Says one line on standard error that quotes nothing that may be a URL.
+pub(crate) fn say_unmasked(message: &str) {
+    let message = one_line(message);
     // Standard error may be closed; there is nobody to tell then.
     let _ = writeln!(io::stderr(), "lease: {message}");
 }

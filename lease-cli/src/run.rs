@@ -9,13 +9,13 @@ use tokio::time::sleep;
 use crate::args::RunArguments;
 use crate::command::Program;
 use crate::database::Database;
-use crate::exit::{Failure, SYSTEM, code_of_signal, say};
+use crate::exit::{Failure, SYSTEM, code_of_signal, say, say_unmasked};
 use crate::signals::Signals;
-use crate::status::refusal;
+use crate::status::{lease_name, refusal};
 use crate::supervise::supervise;
 
 pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
-    let name = LeaseName::new(&arguments.name).map_err(Failure::usage)?;
+    let name = lease_name(&arguments.name)?;
     let timings = arguments.ttl.map_or(Ok(Timings::default()), Timings::from_ttl).map_err(Failure::usage)?;
     let database = Database::named(&arguments.database)?;
     let program = Program::find(arguments.command)?;
@@ -42,7 +42,7 @@ pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
         Ok(Claimed::Granted(lease)) => supervise(lease, &leases, &program, &mut signals).await,
         Ok(Claimed::Held(held)) => {
             if !arguments.quiet {
-                say(&by_whom(&held).await);
+                say_by_whom(&held).await;
             }
             Ok(arguments.held_exit)
         }
@@ -57,7 +57,7 @@ fn left(wait: Option<Duration>, begun: Instant) -> Duration {
     wait.unwrap_or_default().saturating_sub(begun.elapsed())
 }
 
-/// Opens a database that is made ready if it is not, and waits while it is busy. It claims nothing.
+/// Opens a database that is made ready if it is not, and waits while it is busy or away. It claims nothing.
 async fn open(
     database: &Database,
     timings: Timings,
@@ -66,7 +66,7 @@ async fn open(
 ) -> Result<Leases, Failure> {
     loop {
         match try_to_open(database, timings, instance.clone()).await {
-            Err(failure) if failure.was_busy && !left().is_zero() => {
+            Err(failure) if failure.may_pass && !left().is_zero() => {
                 sleep(timings.retry_interval().min(left())).await;
             }
             outcome => return outcome,
@@ -88,11 +88,12 @@ async fn claim(leases: &Leases, name: &LeaseName, wait: Option<Duration>) -> Res
     }
 }
 
-async fn by_whom(held: &Refusal) -> String {
+async fn say_by_whom(held: &Refusal) {
     match held.inspect().await {
-        Ok(seen) => refusal(held.name(), held.database(), &seen),
+        // Whoever it is, shown whole.
+        Ok(seen) => say_unmasked(&refusal(held.name(), held.database(), &seen)),
         Err(error) => {
-            format!("{:?} is held by somebody else; by whom, cannot be read: {error}", held.name())
+            say(&format!("{:?} is held by somebody else; by whom, cannot be read: {error}", held.name()));
         }
     }
 }

@@ -9,11 +9,11 @@ use crate::args::StatusArguments;
 use crate::database::Database;
 use crate::exit::{Failure, answer};
 use crate::json::{self, State};
-use crate::text::{second, span, visible};
+use crate::text::{password, second, span, visible};
 use crate::{ATTEMPT, exit};
 
 pub(crate) async fn status(arguments: &StatusArguments) -> Result<u8, Failure> {
-    let name = LeaseName::new(&arguments.name).map_err(Failure::usage)?;
+    let name = lease_name(&arguments.name)?;
     let database = Database::named(&arguments.database)?;
     let seen = match database.existing().await? {
         None => None,
@@ -28,6 +28,14 @@ pub(crate) async fn status(arguments: &StatusArguments) -> Result<u8, Failure> {
         answer(&for_people(&name, &database.describe(), seen.as_ref()))?;
     }
     Ok(exit::SUCCESS)
+}
+
+/// The name that was given. A URL with a password is taken for a slip: a name is shown to everybody.
+pub(crate) fn lease_name(text: &str) -> Result<LeaseName, Failure> {
+    if text.contains("//") && password(text).is_some() {
+        return Err(Failure::usage("the name of the lease is a URL with a password; give that to --db"));
+    }
+    LeaseName::new(text).map_err(Failure::usage)
 }
 
 fn for_people(name: &LeaseName, database: &str, seen: Option<&Inspection>) -> String {

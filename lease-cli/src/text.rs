@@ -1,6 +1,7 @@
 //! Texts for people: nothing that comes from elsewhere can drive the terminal or break a line.
 
 use std::fmt::Write;
+use std::ops::Range;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -24,6 +25,29 @@ pub(crate) fn visible(text: &str) -> String {
 pub(crate) fn one_line(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     visible(&lines.join(" "))
+}
+
+/// Where the password is in a text that reads like a URL with one, mistyped or not: between the first colon
+/// after a `://`, or of all, and the last `@`.
+pub(crate) fn password(text: &str) -> Option<Range<usize>> {
+    let at = text.rfind('@')?;
+    let user = text[..at].find("://").map_or(0, |scheme| scheme + "://".len());
+    let colon = user + text[user..at].find(':')?;
+    Some(colon + 1..at)
+}
+
+/// The text without the password of what was given, if that has one and is quoted in it.
+pub(crate) fn without_password_of(given: &str, text: &str) -> String {
+    let Some(password) = password(given) else { return text.to_owned() };
+    // With what stands around it, for a short one may stand anywhere.
+    let around = &given[password.start - 1..=password.end];
+    let quoted = format!("{around:?}");
+    text.replace(around, ":***@").replace(quoted.trim_matches('"'), ":***@")
+}
+
+/// The text with what a store advises a program said as one advises its user.
+pub(crate) fn for_users(text: &str) -> String {
+    text.replace("migrate()", "`lease migrate`").replace("open it with pooler(true)", "give --pooler")
 }
 
 /// The text without the passwords of the URLs in it.
@@ -120,6 +144,26 @@ mod tests {
         ] {
             assert_eq!(without_passwords(text), expected);
         }
+    }
+
+    #[test]
+    fn what_was_given_is_quoted_without_its_password_whether_it_is_a_url_or_not() {
+        for (given, text, expected) in [
+            ("me:secret@h/db", "no file me:secret@h/db", "no file me:***@h/db"),
+            ("--db=postgres;//me:secret@h", "x postgres;//me:secret@h", "x postgres;//me:***@h"),
+            ("postgres://me:p@ss:w@h", "'postgres://me:p@ss:w@h'", "'postgres://me:***@h'"),
+            ("me:a\"b\n@h", r#"cannot use "me:a\"b\n@h""#, r#"cannot use "me:***@h""#),
+            ("postgres://me@h:5432/db", "postgres://me@h:5432/db", "postgres://me@h:5432/db"),
+            ("@a:b", "@a:b", "@a:b"),
+            ("a:b", "a:b@c", "a:b@c"),
+            ("ä:ß@é", "ä:ß@é b", "ä:***@é b"),
+        ] {
+            assert_eq!(without_password_of(given, text), expected);
+        }
+        for none in ["", "@", ":", "a@b:c", "x://@", "host:1"] {
+            assert_eq!(password(none), None, "{none}");
+        }
+        assert_eq!(password("x://:@"), Some(5..5), "an empty one");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::exit::Failure;
+use crate::text::password;
 
 /// A database, by its kind. A server's URL may hold a password.
 pub(crate) enum Url {
@@ -32,6 +33,7 @@ pub(crate) fn parse(url: &OsStr) -> Result<Url, Failure> {
             "parameters and percent escapes in a sqlite: URL are not supported; give a plain path",
         )),
         "sqlite" => sqlite_path(OsStr::new(rest.strip_prefix("//").unwrap_or(rest))),
+        _ if password(&text).is_some() => Err(no_database()),
         _ => Err(Failure::usage(format!(
             "{text:?} names a kind of database that this program does not know; supported: postgres://..., mysql://..., mariadb://..., sqlite:PATH, or a plain path (./{scheme}:... if it is one)",
         ))),
@@ -44,8 +46,21 @@ fn sqlite_path(path: &OsStr) -> Result<Url, Failure> {
         Some(":memory:") => {
             Err(Failure::usage("a database in memory is shared with nobody; give a file to --db"))
         }
+        Some(path) if password(path).is_some() && !begins_with_a_folder(path) => Err(no_database()),
         _ => Ok(Url::Sqlite(path.into())),
     }
+}
+
+/// What was given has a password and is no URL. It is not quoted, for it would be shown wherever a path is.
+fn no_database() -> Failure {
+    Failure::usage(
+        "what names the database reads like a URL with a password, but is none that is supported: \
+         postgres://..., mysql://..., mariadb://...; if it is a path, begin it with / or ./",
+    )
+}
+
+fn begins_with_a_folder(path: &str) -> bool {
+    ["/", "./", "../"].iter().any(|start| path.starts_with(start)) && !path.starts_with("//")
 }
 
 /// Whether this can be the scheme of a URL rather than part of a file's name.
@@ -85,6 +100,9 @@ mod tests {
             ("l.db", "l.db"),
             ("sub/a:b.db", "sub/a:b.db"),
             ("./a:b.db", "./a:b.db"),
+            ("./a:b@c.db", "./a:b@c.db"),
+            ("/l/a:b@c.db", "/l/a:b@c.db"),
+            ("a@b:c.db", "a@b:c.db"),
             ("/a?b#c%20d", "/a?b#c%20d"),
         ] {
             assert_eq!(parsed(url), format!("file {path}"), "{url}");
@@ -113,6 +131,16 @@ mod tests {
         assert!(parsed(":memory:").contains("memory"));
         assert!(parsed("sqlite::memory:").contains("memory"));
         assert!(parsed("sqlite:l.db?mode=ro").contains("parameters"));
+        for url in [
+            "u:secret@h/db",
+            "postgresql//u:secret@h",
+            "postgres;//u:secret@h",
+            "//u:secret@h",
+            "sqlite:u:secret@h",
+        ] {
+            let message = parsed(url);
+            assert!(message.contains("postgres://") && !message.contains("secret"), "{message}");
+        }
         // Not a path: it would be shown, with the password in it.
         let not_utf_8 = parse(OsStr::from_bytes(b"postgres://u:secret\xff@h/db"));
         let message = not_utf_8.err().map(|failure| failure.message).unwrap_or_default();

@@ -11,14 +11,14 @@ mod tests;
 use std::fmt;
 use std::io;
 use std::net::{self, Ipv4Addr, SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
-use shared::{Plan, Shared};
+use shared::{Plan, Shared, State};
 
 /// A TCP proxy on loopback between a store and its server: it counts round trips, and breaks
 /// connections at message boundaries.
@@ -28,7 +28,8 @@ use shared::{Plan, Shared};
 ///
 /// A client that asks for TLS (or on MySQL for compression) gets it if the server has it, and from then on
 /// only bytes are forwarded: nothing more is counted, logged or cut at a boundary. So let the client
-/// ask for none.
+/// ask for none: [`trips`](Proxy::trips), [`cut_before`](Proxy::cut_before) and [`cut_after`](Proxy::cut_after) panic
+/// once that has happened to any connection.
 pub struct Proxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -115,8 +116,13 @@ impl Proxy {
     /// answer; whatever else it sends before that belongs to the same one. What asks for no answer (the
     /// end of a connection, on MySQL the closing of a statement) is none. On PostgreSQL an answer ends
     /// with `ReadyForQuery`; on MySQL the client is taken at its word: it is done with an answer when it sends again.
+    ///
+    /// # Panics
+    ///
+    /// A connection was encrypted, compressed or not understood since the proxy started.
+    #[track_caller]
     pub fn trips(&self) -> u64 {
-        self.shared.state().trips
+        self.state_that_counts().trips
     }
 
     /// The connections that clients have opened since the last reset; not those refused.
@@ -149,7 +155,8 @@ impl Proxy {
     ///
     /// # Panics
     ///
-    /// `n` is 0.
+    /// `n` is 0, or messages cannot be counted, see [`trips`](Self::trips).
+    #[track_caller]
     pub fn cut_before(&self, n: u64, direction: Direction) {
         self.plan(n, direction, false);
     }
@@ -159,14 +166,32 @@ impl Proxy {
     ///
     /// # Panics
     ///
-    /// `n` is 0.
+    /// `n` is 0, or messages cannot be counted, see [`trips`](Self::trips).
+    #[track_caller]
     pub fn cut_after(&self, n: u64, direction: Direction) {
         self.plan(n, direction, true);
     }
 
+    /// How many cuts are yet to come that [`cut_before`](Self::cut_before) and [`cut_after`](Self::cut_after) have
+    /// planned. A test that plans one asserts in the end that none is left: a cut that was never made tests nothing.
+    pub fn planned(&self) -> usize {
+        self.shared.state().plans.len()
+    }
+
+    #[track_caller]
     fn plan(&self, n: u64, direction: Direction, forward: bool) {
         assert!(n > 0, "messages are counted from 1");
-        self.shared.state().plans.push(Plan { left: n, direction, forward });
+        self.state_that_counts().plans.push(Plan { left: n, direction, forward });
+    }
+
+    #[track_caller]
+    fn state_that_counts(&self) -> MutexGuard<'_, State> {
+        let state = self.shared.state();
+        if let Some(blindness) = state.blindness() {
+            drop(state);
+            panic!("{blindness}");
+        }
+        state
     }
 
     /// Forwards nothing this way any more, not even the end of a connection, until

@@ -33,21 +33,39 @@ impl Folder {
         let _lock = self.locked(access)?;
         let before = fs::read_to_string(self.table()).map_err(unchanged)?;
         // The clock is read only now, under the lock: nobody's reading is older than a change it did not see.
-        let mut table = Table::read(&before, now())?;
-        let answer = statement(&mut table)?;
+        let mut table = Table::read(&before, now()).map_err(StoreError::without_effect)?;
+        let answer = statement(&mut table).map_err(StoreError::without_effect)?;
         if matches!(access, Access::Write) {
             let after = table.text();
             if after != before {
-                self.replace(&after)?;
+                fs::rename(self.write_beside(&after)?, self.table()).map_err(unchanged)?;
             }
+            // Until the folder is on disk, a crash may bring back the old table: also one that another process
+            // replaced before it ended, or failed, at this very place. So nothing is answered without this.
+            sync(&self.0).map_err(error)?;
         }
         Ok(answer)
     }
 
-    /// Makes the folder (not its parents) and an empty table, if they are missing. One try, as
+    /// Whether statements can do what they have to, short of changing the table. One try, as [`run`](Self::run).
+    pub(crate) fn check(
+        &self,
+        look: impl FnOnce(&mut Table) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.run(Access::Write, |table| {
+            look(table)?;
+            fs::remove_file(self.write_beside(&table.text())?).map_err(unchanged)
+        })
+    }
+
+    /// Makes the folder (not its parent) and an empty table, if they are missing. One try, as
     /// [`run`](Self::run).
     pub(crate) fn make(&self) -> Result<(), StoreError> {
         match fs::create_dir(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let message = "the parent of the folder is missing; make it first";
+                return Err(StoreError::new(ErrorKind::Invalid, message).with_source(error).without_effect());
+            }
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(unchanged(error)),
             _ => {}
         }
@@ -55,10 +73,10 @@ impl Folder {
         sync(&self.0.join("..")).map_err(error)?;
         File::options().create(true).append(true).open(self.lock()).map_err(unchanged)?;
         let _lock = self.locked(Access::Write)?;
-        if self.table().try_exists().map_err(unchanged)? {
-            return Ok(());
+        if !self.table().try_exists().map_err(unchanged)? {
+            fs::rename(self.write_beside(&Table::empty().text())?, self.table()).map_err(unchanged)?;
         }
-        self.replace(&Table::empty().text())
+        sync(&self.0).map_err(error)
     }
 
     /// The lock, unless others have it. It is given back when the file is closed: at the end of the
@@ -78,14 +96,13 @@ impl Folder {
         }
     }
 
-    /// Puts a new table in the place of the old one: whole or not at all, whenever the power fails.
-    fn replace(&self, table: &str) -> Result<(), StoreError> {
+    /// Writes a table to disk beside the one in use. Renamed to that, it takes its place: whole or not at
+    /// all, whenever the power fails.
+    fn write_beside(&self, table: &str) -> Result<PathBuf, StoreError> {
         let new = self.0.join("leases.tsv.new");
         let mut file = File::create(&new).map_err(unchanged)?;
         file.write_all(table.as_bytes()).and_then(|()| file.sync_all()).map_err(unchanged)?;
-        fs::rename(&new, self.table()).map_err(unchanged)?;
-        // The new table is there, but until the folder is on disk a crash may bring back the old one.
-        sync(&self.0).map_err(error)
+        Ok(new)
     }
 
     fn table(&self) -> PathBuf {

@@ -62,7 +62,8 @@ impl FolderStore {
             let attempt = tokio::task::spawn_blocking(move || attempt(&folder));
             async { attempt.await.unwrap_or_else(|ended| Err(never_ended(ended))) }
         };
-        // Of its errors only "busy" is asked again, and what is busy has changed nothing.
+        // Of its errors those are asked again that may pass (the folder is busy, or read-only for now) and
+        // after which nothing was changed.
         Limit::new(&self.clock, within).insist(Repeat::WithoutEffect, ask).await
     }
 }
@@ -87,9 +88,8 @@ impl LeaseStore for FolderStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        // The lock is opened for writing, as by every statement that changes something.
-        self.run(Access::Read, PATIENCE, |table| {
-            table.rows.values().try_for_each(|row| row.clone().parse().map(drop))
+        self.insist(PATIENCE, |folder| {
+            folder.check(|table| table.rows.values().try_for_each(|row| row.clone().parse().map(drop)))
         })
         .await
     }

@@ -27,10 +27,16 @@ impl Table {
         let mut lines = text.lines();
         if lines.next() != Some(HEADER) {
             let message = "the first line of the table does not name the columns of a lease table";
-            return Err(StoreError::new(ErrorKind::Schema, message).without_effect());
+            return Err(StoreError::new(ErrorKind::Schema, message));
         }
-        let rows = lines.map(|line| raw_row(line).map(|row| (row.name.clone(), row)));
-        Ok(Self { rows: rows.collect::<Result<_, _>>()?, now })
+        let mut rows = BTreeMap::new();
+        for line in lines {
+            let row = raw_row(line)?;
+            if let Some(other) = rows.insert(row.name.clone(), row) {
+                return Err(damaged(&other.name, "name", "the name of another row"));
+            }
+        }
+        Ok(Self { rows, now })
     }
 
     /// The table as a file has it.
@@ -85,7 +91,7 @@ impl Table {
         let (name, ttl) = (claim.name.as_str(), ttl_ms(claim.ttl)?);
         let before = self.rows.get(name);
         let term = before.map_or(0, |row| row.term).checked_add(1);
-        let term = term.ok_or_else(|| damaged(name, "term", "the last term there is").without_effect())?;
+        let term = term.ok_or_else(|| damaged(name, "term", "the last term there is"))?;
         let granted = RawRow {
             name: name.to_owned(),
             holder: claim.holder.to_string(),
@@ -169,5 +175,5 @@ fn raw_row(line: &str) -> Result<RawRow, StoreError> {
 }
 
 fn not_a_row(line: &str) -> StoreError {
-    damaged("", "1 to 15", &format!("{:?}", line.chars().take(40).collect::<String>())).without_effect()
+    damaged("", "1 to 15", &format!("{:?}", line.chars().take(40).collect::<String>()))
 }

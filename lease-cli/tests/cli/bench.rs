@@ -1,5 +1,6 @@
 //! A folder with a database, the program run against it, and an end to every process that was started.
 
+use std::error::Error;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mysql_async::Opts;
+use mysql_async::prelude::Queryable;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use test_servers::{Product, shared};
+use tokio::time::timeout;
+use tokio_postgres::NoTls;
 
 /// By this variable in its environment a process is known as one of a bench.
 const MARK: &str = "LEASE_TEST_BENCH";
@@ -21,9 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) struct Bench {
     folder: TempDir,
-    /// The database that `lease` is told in the environment, and the table of the bench's own in it.
+    /// The database that `lease` is told in the environment.
     url: String,
-    table: Option<String>,
+    /// On a server: a table of the bench's own, and the server's product.
+    table: Option<(String, Product)>,
     runs: AtomicU32,
 }
 
@@ -37,12 +43,13 @@ impl Bench {
 
     /// With a server that others use too, and a table that is not there yet.
     pub(crate) fn on_server(product: Product) -> Self {
-        static TABLES: AtomicU32 = AtomicU32::new(0);
-        let table = format!("cli_{}_{}", std::process::id(), TABLES.fetch_add(1, Ordering::Relaxed));
-        Self::with(tempfile::tempdir().unwrap(), shared(product), Some(table))
+        // Random letters make the folder's name, and so the table's: one that a killed run left is another.
+        let folder = tempfile::Builder::new().prefix("cli_").rand_bytes(16).tempdir().unwrap();
+        let table = folder.path().file_name().unwrap().to_str().unwrap().to_ascii_lowercase();
+        Self::with(folder, shared(product), Some((table, product)))
     }
 
-    fn with(folder: TempDir, url: String, table: Option<String>) -> Self {
+    fn with(folder: TempDir, url: String, table: Option<(String, Product)>) -> Self {
         Self { folder, url, table, runs: AtomicU32::new(0) }
     }
 
@@ -50,8 +57,13 @@ impl Bench {
         &self.url
     }
 
-    pub(crate) fn table(&self) -> &str {
-        self.table.as_deref().unwrap_or("leases")
+    fn table(&self) -> &str {
+        self.table.as_ref().map_or("leases", |(table, _)| table)
+    }
+
+    /// The name of a second table, which goes with the bench too.
+    pub(crate) fn other_table(&self) -> String {
+        format!("{}_other", self.table())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -81,8 +93,8 @@ impl Bench {
         let mut command = self.command(lease_file());
         let (subcommand, rest) = arguments.split_at(1.min(arguments.len()));
         command.args(subcommand);
-        if let Some(table) = self.table.as_ref().filter(|_| !arguments.contains(&"--table")) {
-            command.args(["--table", table]);
+        if self.table.is_some() && !arguments.contains(&"--table") {
+            command.args(["--table", self.table()]);
         }
         command.args(rest);
         command
@@ -178,7 +190,42 @@ impl Drop for Bench {
         for process in self.living() {
             process.signal(Signal::KILL);
         }
+        if let Some((table, product)) = &self.table
+            && let Err(error) = drop_tables(*product, &self.url, [table, &self.other_table()])
+        {
+            // The test has its own verdict.
+            eprintln!("table {table} is left behind in {product}: {error}");
+        }
     }
+}
+
+/// Nobody else removes them from a server that stays.
+fn drop_tables(product: Product, url: &str, tables: [&str; 2]) -> Result<(), Box<dyn Error>> {
+    let statement = format!("DROP TABLE IF EXISTS {}, {}", tables[0], tables[1]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let drop = async {
+        match product {
+            Product::Postgres => {
+                let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+                let (dropped, _) = tokio::join!(
+                    async {
+                        let dropped = client.batch_execute(&statement).await;
+                        drop(client);
+                        dropped
+                    },
+                    connection
+                );
+                dropped?;
+            }
+            Product::MariaDb | Product::MySql => {
+                let mut connection = mysql_async::Conn::new(Opts::from_url(url)?).await?;
+                connection.query_drop(statement).await?;
+                connection.disconnect().await?;
+            }
+        }
+        Ok(())
+    };
+    runtime.block_on(async { timeout(PATIENCE, drop).await? })
 }
 
 #[derive(Debug, Clone)]

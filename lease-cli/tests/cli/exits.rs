@@ -80,6 +80,16 @@ fn who_is_refused_learns_by_whom_the_lease_is_held() {
 }
 
 #[test]
+fn a_holder_is_shown_whole_though_it_reads_like_part_of_a_url() {
+    let bench = Bench::new();
+    let name = "sync-mysql:orders://all";
+    let _holder = bench.start(&["run", name, "--ttl", "1h", "--label", "ops@x", "--", "sleep", "1000"]);
+    bench.await_command("sleep 1000");
+    let line = bench.run(&["run", name, "--", "true"]).expect_line(75);
+    assert!(line.contains(" ops@x") && !line.contains("***"), "{line}");
+}
+
+#[test]
 fn waiting_is_rewarded_when_the_lease_comes_free() {
     let bench = Bench::new();
     let script = "echo >begun; while ! [ -e end ]; do sleep 0.05; done";

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use test_servers::{Product, Server, Setup};
+use test_servers::{PgBouncer, Product, Server, Setup};
 
 use crate::bench::{Bench, Outcome};
 
@@ -43,7 +43,8 @@ fn refusals(bench: &Bench, url: &str) -> Vec<String> {
         ASKING.iter().map(|asking| [start(asking, "warn"), start(asking, "trace")]).collect();
     let lines = running.into_iter().map(|[plain, logged]| {
         let (line, logged) = (plain.wait().expect_line(69), logged.wait().expect(69));
-        assert!(line.contains('('), "it says what to do: {line}");
+        assert!(line.contains('(') || line.contains("; "), "it says what to do: {line}");
+        assert!(!line.contains("migrate()"), "{line}");
         for text in [&line, &logged.out, &logged.err] {
             assert!(!text.contains("s3cret") && !text.contains("w0rd"), "{text}");
         }
@@ -97,6 +98,7 @@ fn what_only_looks_makes_no_table_and_run_makes_a_missing_one() {
             for arguments in [&["status", "x"][..], &["list"], &["check"]] {
                 let line = bench.run(arguments).expect_line(69);
                 assert!(line.contains("`lease migrate`"), "{product}: {line}");
+                assert!(!line.contains("migrate()"), "{line}");
             }
         }
         assert_eq!(bench.run(&["run", "x", "--", "printenv", "LEASE_TERM"]).expect(0).out, "1\n");
@@ -119,7 +121,7 @@ fn the_schema_is_printed_without_a_server_in_the_dialect_of_its_url() {
 fn tables_of_two_names_are_two() {
     on_each(|bench, product| {
         bench.run(&["run", "x", "--", "true"]).expect(0);
-        let other = format!("{}_other", bench.table());
+        let other = bench.other_table();
         let outcome = bench.run(&["run", "x", "--table", &other, "--", "printenv", "LEASE_TERM"]);
         assert_eq!(outcome.expect(0).out, "1\n", "{product}");
         for bad in ["", "a b", "a;b", "1a", "a.b.c"] {
@@ -186,6 +188,7 @@ fn a_password_in_the_url_is_used_and_a_wrong_one_said_to_be_refused() {
         assert_eq!(bench.run(&right).expect(0).out, "1\n", "{product}");
         for line in refusals(&bench, &url("me:s3cret%40w0rds")) {
             assert!(line.contains("login") || line.contains("denied"), "{product}: {line}");
+            assert!(line.contains("user and password"), "{product}: {line}");
         }
     }
 }
@@ -216,18 +219,128 @@ fn urls_that_cannot_be_are_wrong_usage_and_no_password_is_shown() {
         "mysql://me:s3cret%40w0rd@h:99999/db",
         "mariadb://me:s3cret%40w0rd@h/db?password=s3cret",
         "redis://me:s3cret w0rd@h/0?password=s3cret",
+        // Mistyped: neither a scheme nor a path.
+        "me:s3cret%40w0rd@h/db",
+        "postgresql//me:s3cret@w0rd@h/db",
+        "postgres;//me:s3cret@h",
+        "//me:s3cret@h/db",
+        "sqlite:me:s3cret@h/db",
+        "me:s3cret\nw0rd\"@h/db",
     ] {
         for arguments in [&["check", "--db", url][..], &["run", "x", "--db", url, "--", "touch", "ran"]] {
             let line = bench.run(arguments).expect_line(64);
             assert!(!line.contains("s3cret") && !line.contains("w0rd"), "{line}");
         }
         // Given where nothing is expected.
-        for arguments in
-            [&["list", url][..], &["check", "--table", url], &["run", "x", "--ttl", url, "--", "true"]]
-        {
+        let flag = format!("--{url}");
+        for arguments in [
+            &["list", url][..],
+            &["list", &flag],
+            &["check", "--table", url],
+            &["check", "--table", &url.replace("s3cret", &"s3cret".repeat(20))],
+            &["run", "x", "--ttl", url, "--", "true"],
+            &["run", "x", "--wait", url, "--", "true"],
+        ] {
             let line = bench.run(arguments).expect_line(64);
             assert!(!line.contains("s3cret") && !line.contains("w0rd"), "{line}");
         }
     }
     assert!(!bench.path("ran").exists());
+}
+
+#[test]
+fn a_url_with_a_password_is_not_taken_for_the_name_of_a_lease() {
+    let bench = Bench::new();
+    for url in ["postgres://me:s3cret@h/db", "postgresql//me:s3cret@h/db"] {
+        for arguments in [&["run", url, "--", "touch", "ran"][..], &["status", url]] {
+            let line = bench.run(arguments).expect_line(64);
+            assert!(line.contains("--db") && !line.contains("s3cret"), "{line}");
+        }
+    }
+    assert!(!bench.path("ran").exists() && !bench.database().exists());
+    for name in ["https://example.org/a", "https://me@example.org/a", "sync:orders@eu"] {
+        bench.run(&["run", name, "--", "true"]).expect(0);
+    }
+}
+
+#[test]
+fn a_path_that_looks_like_a_url_is_written_with_its_folder() {
+    let bench = Bench::new();
+    bench.run(&["run", "x", "--db", "./a:b@c.db", "--", "true"]).expect(0);
+    assert!(bench.path("a:b@c.db").exists());
+}
+
+#[test]
+fn a_pooler_between_is_named_and_programs_take_turns_behind_it() {
+    let server = Server::start(Product::Postgres, Setup::default());
+    let pooler = PgBouncer::start(&server);
+    let bench = Bench::new();
+    let db = ["--db", &pooler.url(), "--pooler"];
+    let with = |arguments: &[&str]| {
+        let end = arguments.iter().position(|word| *word == "--").unwrap_or(arguments.len());
+        let (ours, command) = arguments.split_at(end);
+        bench.start(&[ours, &db, command].concat())
+    };
+    with(&["migrate"]).wait().expect(0);
+    with(&["check"]).wait().expect(0);
+    let running: Vec<_> = (0..4)
+        .map(|_| with(&["run", "x", "--ttl", "30s", "--wait", "10m", "--", "printenv", "LEASE_TERM"]))
+        .collect();
+    let mut terms: Vec<_> = running.into_iter().map(|running| running.wait().expect(0).out).collect();
+    terms.sort();
+    assert_eq!(terms.concat(), "1\n2\n3\n4\n");
+    assert!(with(&["status", "x"]).wait().expect(0).out.contains("term: 4"));
+    assert!(with(&["list"]).wait().expect(0).out.contains("released"));
+
+    // Left out, it is asked for; that of another's session is noticed by some statement, if not the first.
+    let refused = (0..20).find_map(|_| {
+        let outcome = bench.run(&["run", "x", "--db", &pooler.url(), "--", "true"]);
+        (outcome.code != Some(0)).then_some(outcome)
+    });
+    let line = refused.expect("sessions that others left statements in").expect_line(69);
+    assert!(line.contains("--pooler"), "{line}");
+}
+
+#[test]
+fn a_pooler_is_wrong_usage_for_other_databases() {
+    let bench = Bench::new();
+    for db in ["mysql://me@192.0.2.1/app", "leases.db", ""] {
+        let line = bench.spawn(bench.lease(&["check", "--pooler"]).env("LEASE_DATABASE_URL", db)).wait();
+        let line = line.expect_line(64);
+        assert!(line.contains("--pooler") && line.contains("PostgreSQL"), "{line}");
+    }
+}
+
+#[test]
+fn a_wait_covers_a_server_that_comes_back_meanwhile() {
+    for product in Product::ALL {
+        let mut server = Server::start(product, Setup::default());
+        server.stop();
+        let bench = Bench::new();
+        let url = server.url();
+        bench.run(&["run", "x", "--db", &url, "--", "touch", "ran"]).expect_line(69);
+        let waiting = {
+            let port = TcpListener::bind(("127.0.0.1", server.port())).unwrap();
+            let running =
+                bench.start(&["run", "x", "--db", &url, "--wait", "10m", "--", "printenv", "LEASE_TERM"]);
+            // It has tried, and was closed on.
+            port.accept().unwrap();
+            running
+        };
+        server.start_again();
+        assert_eq!(waiting.wait().expect(0).out, "1\n", "{product}");
+        assert!(!bench.path("ran").exists());
+    }
+}
+
+#[test]
+fn a_schema_that_is_missing_is_not_said_to_be_made_by_a_migration() {
+    let bench = Bench::on_server(Product::Postgres);
+    for arguments in [&["migrate"][..], &["run", "x"]] {
+        let table = ["--table", "lease_no_such_schema.leases", "--", "true"];
+        let table = &table[..if arguments[0] == "run" { 4 } else { 2 }];
+        let line = bench.run(&[arguments, table].concat()).expect_line(69);
+        assert!(line.contains("the schema is missing; create it"), "{line}");
+        assert!(!line.contains("migrate"), "{line}");
+    }
 }

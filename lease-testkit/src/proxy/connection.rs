@@ -95,7 +95,7 @@ async fn pump(
             tokio::time::sleep(delay).await;
         }
         let mut done = 0;
-        while let Some(message) = next(session, direction, &come[done..]) {
+        while let Some(message) = link.next(session, direction, &come[done..]) {
             link.shared.free(direction).await;
             let verdict = link.judge(direction, &message);
             if verdict == Verdict::Cut {
@@ -117,11 +117,16 @@ async fn pump(
     }
 }
 
-fn next(session: &Mutex<Session>, direction: Direction, bytes: &[u8]) -> Option<Message> {
-    session.lock().unwrap_or_else(PoisonError::into_inner).next(direction, bytes)
-}
-
 impl Link {
+    fn next(&self, session: &Mutex<Session>, direction: Direction, bytes: &[u8]) -> Option<Message> {
+        let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let message = session.next(direction, bytes);
+        if let Session::Opaque(why) = *session {
+            self.shared.state().lost_sight_of(self.number, why);
+        }
+        message
+    }
+
     fn judge(&self, direction: Direction, message: &Message) -> Verdict {
         if self.shared.faults().cuts != self.cuts {
             return Verdict::Cut;

@@ -46,7 +46,10 @@ impl MySql {
                 if flags & (TLS | COMPRESS | ZSTD) == 0 {
                     Read::Message(message("HandshakeResponse"))
                 } else {
-                    Read::Last(message("HandshakeResponse"))
+                    Read::Last(
+                        message("HandshakeResponse"),
+                        "the client asked for TLS or compression; let it ask for none",
+                    )
                 }
             }
             (Phase::Login, Direction::ToServer) => Read::Message(message("Authentication")),

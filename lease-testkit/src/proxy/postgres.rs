@@ -9,7 +9,7 @@ pub(super) struct Postgres {
     phase: Phase,
     /// The `ReadyForQuery` messages that the client is owed.
     owed: u32,
-    /// The client has sent messages whose `Sync` is yet to come.
+    /// The client has sent messages whose `Sync`, or a query in its place, is yet to come.
     unsynced: bool,
 }
 
@@ -35,9 +35,10 @@ impl Postgres {
         match (direction, &self.phase) {
             (Direction::ToServer, Phase::Start) => self.start(bytes),
             (Direction::ToServer, Phase::Asked) => Read::Unknown,
-            (Direction::ToClient, Phase::Asked) if matches!(bytes[0], b'S' | b'G') => {
-                Read::Last(login(1, "Encrypted"))
-            }
+            (Direction::ToClient, Phase::Asked) if matches!(bytes[0], b'S' | b'G') => Read::Last(
+                login(1, "Encrypted"),
+                "the client asked for encryption and got it; give it sslmode=disable",
+            ),
             (Direction::ToClient, Phase::Asked) if bytes[0] == b'N' => {
                 self.phase = Phase::Start;
                 Read::Message(login(1, "NotEncrypted"))
@@ -58,7 +59,8 @@ impl Postgres {
             return Read::Part;
         }
         let (phase, kind) = match code {
-            CANCEL => return Read::Last(login(length, "CancelRequest")),
+            // Nothing comes after it.
+            CANCEL => (Phase::Start, "CancelRequest"),
             TLS => (Phase::Asked, "SSLRequest"),
             GSS => (Phase::Asked, "GSSENCRequest"),
             _ => (Phase::Login, "StartupMessage"),
@@ -100,8 +102,8 @@ impl Postgres {
     fn sent(&mut self, kind: u8) -> bool {
         let idle = self.owed == 0 && !self.unsynced;
         match kind {
-            b'Q' | b'F' => self.owed += 1,
-            b'S' => {
+            // A query ends what was sent before it, as a `Sync` does.
+            b'Q' | b'F' | b'S' => {
                 self.owed += 1;
                 self.unsynced = false;
             }

@@ -11,8 +11,8 @@ use super::{Direction, Wire};
 pub(super) enum Session {
     Postgres(Postgres),
     MySql(MySql),
-    /// Encrypted, compressed or not understood: only bytes.
-    Opaque,
+    /// Encrypted, compressed or not understood: only bytes. It says why.
+    Opaque(&'static str),
 }
 
 /// A whole message at the head of what has come.
@@ -31,8 +31,8 @@ pub(super) enum Read {
     /// The message has not come whole.
     Part,
     Message(Message),
-    /// As `Message`, the last that can be understood.
-    Last(Message),
+    /// As `Message`, the last that can be understood, and why.
+    Last(Message, &'static str),
     /// These bytes are no message.
     Unknown,
 }
@@ -53,17 +53,19 @@ impl Session {
         let read = match self {
             Self::Postgres(session) => session.read(direction, bytes),
             Self::MySql(session) => session.read(direction, bytes),
-            Self::Opaque => Read::Unknown,
+            Self::Opaque(_) => Read::Unknown,
         };
         match read {
             Read::Part => None,
             Read::Message(message) => Some(message),
-            Read::Last(message) => {
-                *self = Self::Opaque;
+            Read::Last(message, why) => {
+                *self = Self::Opaque(why);
                 Some(message)
             }
             Read::Unknown => {
-                *self = Self::Opaque;
+                if !matches!(self, Self::Opaque(_)) {
+                    *self = Self::Opaque("what came is no message of the protocol");
+                }
                 Some(Message { bytes: bytes.len(), kind: "bytes", login: true, begins_trip: false })
             }
         }

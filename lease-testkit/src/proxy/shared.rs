@@ -38,6 +38,8 @@ pub(super) struct State {
     pub(super) plans: Vec<Plan>,
     /// How many connections there have been since the start.
     numbered: u64,
+    /// The first connection of which only bytes were seen from some message on, and why.
+    opaque: Option<(u64, &'static str)>,
 }
 
 /// A cut to come.
@@ -107,6 +109,19 @@ impl State {
         self.open += 1;
         self.numbered += 1;
         self.numbered
+    }
+
+    /// From now on nobody knows what is asked and answered over all connections.
+    pub(super) fn lost_sight_of(&mut self, connection: u64, why: &'static str) {
+        self.opaque.get_or_insert((connection, why));
+    }
+
+    /// Why messages cannot be counted any more, if they cannot.
+    pub(super) fn blindness(&self) -> Option<String> {
+        let (connection, why) = self.opaque?;
+        Some(format!(
+            "the proxy saw only bytes on connection #{connection}, so it cannot count messages: {why}"
+        ))
     }
 
     /// Says what becomes of a message, and counts and logs it if it goes through.

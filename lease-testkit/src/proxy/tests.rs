@@ -1,5 +1,6 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Instant;
 
@@ -290,6 +291,65 @@ fn a_planned_cut_closes_the_connection_that_comes_to_it_and_no_other() {
 #[should_panic(expected = "counted from 1")]
 fn the_message_before_the_first_cannot_be_cut() {
     Lab::new(Wire::MySql).proxy.cut_before(0, ToServer);
+}
+
+#[test]
+fn a_planned_cut_is_counted_until_it_has_been_made() {
+    in_each_protocol(|lab, words| {
+        assert_eq!(lab.proxy.planned(), 0);
+        lab.proxy.cut_before(2, ToServer);
+        lab.proxy.cut_after(9, ToClient);
+        let mut ends = lab.login(words);
+        ends.ask(words);
+        assert_eq!(lab.proxy.planned(), 2);
+        ends.send(ToServer, words.question);
+        ends.ends(ToServer);
+        assert_eq!(lab.proxy.planned(), 1);
+        lab.proxy.reset();
+        assert_eq!(lab.proxy.planned(), 1, "faults stay");
+    });
+}
+
+#[test]
+fn nothing_is_said_of_trips_and_cuts_once_a_connection_is_no_longer_understood() {
+    let encrypted = |lab: &Lab| {
+        let mut ends = lab.connect();
+        ends.pass(ToServer, b"\0\0\0\x08\x04\xd2\x16\x2f");
+        ends.pass(ToClient, b"S");
+    };
+    let not_understood = |lab: &Lab| lab.connect().pass(ToServer, b"\x16\x03\x01\x02\0\x01\0\x01\xfc");
+    let compressed = |lab: &Lab| {
+        let mut ends = lab.connect();
+        ends.pass(ToClient, b"\x02\0\0\0\x0a8");
+        ends.pass(ToServer, b"\x06\0\0\x01\x20\x02\0\0me");
+    };
+    let opaque: [(Wire, &dyn Fn(&Lab), &str); 3] = [
+        (Wire::Postgres, &encrypted, "sslmode=disable"),
+        (Wire::Postgres, &not_understood, "no message"),
+        (Wire::MySql, &compressed, "compression"),
+    ];
+    for (wire, go_opaque, why) in opaque {
+        let lab = Lab::new(wire);
+        go_opaque(&lab);
+        let asked: [&dyn Fn(&Proxy); 3] =
+            [&|proxy| assert_eq!(proxy.trips(), 0), &|proxy| proxy.cut_before(1, ToServer), &|proxy| {
+                proxy.cut_after(1, ToServer)
+            }];
+        for ask in asked {
+            let panic = catch_unwind(AssertUnwindSafe(|| ask(&lab.proxy))).unwrap_err();
+            let said = panic.downcast::<String>().unwrap();
+            assert!(said.contains(why) && said.contains("#1"), "{said}");
+        }
+        assert_eq!((lab.proxy.planned(), lab.proxy.connections()), (0, 1));
+        assert!(!lab.proxy.log().is_empty());
+    }
+}
+
+#[test]
+fn a_request_to_cancel_is_understood() {
+    let lab = Lab::new(Wire::Postgres);
+    lab.connect().pass(ToServer, b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x01\0\0\0\x02");
+    assert_eq!(lab.proxy.trips(), 0);
 }
 
 #[test]

@@ -125,6 +125,16 @@ fn messages_before_their_sync_are_one_round_trip_though_the_server_answers_meanw
 }
 
 #[test]
+fn a_simple_query_ends_what_was_sent_before_it_without_a_sync() {
+    for query in [typed(b'Q', b"SELECT 1\0"), typed(b'F', b"\0\0\0\0")] {
+        let mut session = postgres();
+        assert_eq!(trips(&mut session, &[typed(b'P', b"\0\0\0\0"), query.clone()].concat()), 1);
+        all(&mut session, ToClient, &[typed(b'1', b""), READY.to_vec()].concat());
+        assert_eq!(trips(&mut session, &query), 1);
+    }
+}
+
+#[test]
 fn a_copy_is_one_round_trip_and_leaves_nothing_behind() {
     let mut session = postgres();
     assert_eq!(trips(&mut session, &typed(b'Q', b"COPY a FROM STDIN\0")), 1);
