@@ -312,6 +312,7 @@ fn a_planned_cut_is_counted_until_it_has_been_made() {
 
 #[test]
 fn nothing_is_said_of_trips_and_cuts_once_a_connection_is_no_longer_understood() {
+    type Act<'a> = &'a dyn Fn(&Lab);
     let encrypted = |lab: &Lab| {
         let mut ends = lab.connect();
         ends.pass(ToServer, b"\0\0\0\x08\x04\xd2\x16\x2f");
@@ -323,7 +324,7 @@ fn nothing_is_said_of_trips_and_cuts_once_a_connection_is_no_longer_understood()
         ends.pass(ToClient, b"\x02\0\0\0\x0a8");
         ends.pass(ToServer, b"\x06\0\0\x01\x20\x02\0\0me");
     };
-    let opaque: [(Wire, &dyn Fn(&Lab), &str); 3] = [
+    let opaque: [(Wire, Act<'_>, &str); 3] = [
         (Wire::Postgres, &encrypted, "sslmode=disable"),
         (Wire::Postgres, &not_understood, "no message"),
         (Wire::MySql, &compressed, "compression"),
@@ -333,7 +334,7 @@ fn nothing_is_said_of_trips_and_cuts_once_a_connection_is_no_longer_understood()
         go_opaque(&lab);
         let asked: [&dyn Fn(&Proxy); 3] =
             [&|proxy| assert_eq!(proxy.trips(), 0), &|proxy| proxy.cut_before(1, ToServer), &|proxy| {
-                proxy.cut_after(1, ToServer)
+                proxy.cut_after(1, ToServer);
             }];
         for ask in asked {
             let panic = catch_unwind(AssertUnwindSafe(|| ask(&lab.proxy))).unwrap_err();
