@@ -98,10 +98,6 @@ pub(crate) struct DatabaseArguments {
     /// The table that holds the leases; on PostgreSQL also SCHEMA.TABLE
     #[arg(long, value_name = "TABLE", default_value = "leases")]
     pub(crate) table: String,
-    /// The URL leads to a pooler that shares sessions, as `PgBouncer` does in transaction mode
-    /// (PostgreSQL only)
-    #[arg(long)]
-    pub(crate) pooler: bool,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

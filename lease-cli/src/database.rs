@@ -46,9 +46,6 @@ impl Database {
             return Err(Failure::usage("--table takes the name of a table, and --db the URL of a database"));
         }
         let url = arguments.db.clone().or_else(from_environment).map(|url| url::parse(&url)).transpose()?;
-        if arguments.pooler && !matches!(url, Some(Url::Postgres(_))) {
-            return Err(Failure::usage("--pooler is for PostgreSQL alone; leave it out for other databases"));
-        }
         let (place, schema) = match url {
             None => {
                 let file = default_file(env::var_os("XDG_STATE_HOME"), env::var_os("HOME"))?;
@@ -56,7 +53,7 @@ impl Database {
             }
             Some(Url::Sqlite(path)) => (Place::Sqlite(path), SqliteStore::schema(&table)),
             Some(Url::Postgres(url)) => {
-                let options = PostgresStore::options().pooler(arguments.pooler);
+                let options = PostgresStore::options();
                 let (schema, name) = table.split_once('.').unwrap_or(("public", &table));
                 let options =
                     options.schema(schema).and_then(|options| options.table(name)).map_err(refused)?;

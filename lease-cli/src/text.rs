@@ -47,7 +47,7 @@ pub(crate) fn without_password_of(given: &str, text: &str) -> String {
 
 /// The text with what a store advises a program said as one advises its user.
 pub(crate) fn for_users(text: &str) -> String {
-    text.replace("migrate()", "`lease migrate`").replace("open it with pooler(true)", "give --pooler")
+    text.replace("migrate()", "`lease migrate`")
 }
 
 /// The text without the passwords of the URLs in it.

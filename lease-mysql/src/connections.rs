@@ -135,16 +135,15 @@ impl Connections {
     ) -> Result<(), StoreError> {
         let this = Arc::clone(self);
         self.run(Box::pin(async move {
-            limit
-                .bound(async {
-                    match this.hold_once(&limit, &table, work).await {
-                        Err(error) if error.kind() == ErrorKind::Unavailable => {
-                            this.hold_once(&limit, &table, work).await
-                        }
-                        answer => answer,
+            let looking = async {
+                match this.hold_once(&limit, &table, work).await {
+                    Err(error) if error.kind() == ErrorKind::Unavailable => {
+                        this.hold_once(&limit, &table, work).await
                     }
-                })
-                .await
+                    answer => answer,
+                }
+            };
+            limit.bound(Box::pin(looking)).await
         }))
         .await
     }

@@ -271,11 +271,11 @@ fn a_path_that_looks_like_a_url_is_written_with_its_folder() {
 }
 
 #[test]
-fn a_pooler_between_is_named_and_programs_take_turns_behind_it() {
+fn programs_take_turns_behind_a_pooler() {
     let server = Server::start(Product::Postgres, Setup::default());
     let pooler = PgBouncer::start(&server);
     let bench = Bench::new();
-    let db = ["--db", &pooler.url(), "--pooler"];
+    let db = ["--db", &pooler.url()];
     let with = |arguments: &[&str]| {
         let end = arguments.iter().position(|word| *word == "--").unwrap_or(arguments.len());
         let (ours, command) = arguments.split_at(end);
@@ -291,24 +291,6 @@ fn a_pooler_between_is_named_and_programs_take_turns_behind_it() {
     assert_eq!(terms.concat(), "1\n2\n3\n4\n");
     assert!(with(&["status", "x"]).wait().expect(0).out.contains("term: 4"));
     assert!(with(&["list"]).wait().expect(0).out.contains("released"));
-
-    // Left out, it is asked for; that of another's session is noticed by some statement, if not the first.
-    let refused = (0..20).find_map(|_| {
-        let outcome = bench.run(&["run", "x", "--db", &pooler.url(), "--", "true"]);
-        (outcome.code != Some(0)).then_some(outcome)
-    });
-    let line = refused.expect("sessions that others left statements in").expect_line(69);
-    assert!(line.contains("--pooler"), "{line}");
-}
-
-#[test]
-fn a_pooler_is_wrong_usage_for_other_databases() {
-    let bench = Bench::new();
-    for db in ["mysql://me@192.0.2.1/app", "leases.db", ""] {
-        let line = bench.spawn(bench.lease(&["check", "--pooler"]).env("LEASE_DATABASE_URL", db)).wait();
-        let line = line.expect_line(64);
-        assert!(line.contains("--pooler") && line.contains("PostgreSQL"), "{line}");
-    }
 }
 
 #[test]
