@@ -26,7 +26,7 @@
 //! An UPDATE waits for a locked row, for whole seconds at least, and MySQL may make two of one. So the row is
 //! locked in a derived table (whose LIMIT keeps it from being merged into the UPDATE), and the UPDATE writes by join
 //! only what this has locked. With SKIP LOCKED ([`take`], [`renew_many`]) a locked row is passed over: a claim is refused. With NOWAIT
-//! ([`write`]) it is an error at once (3572, on MariaDB 1205), and whoever has to have the row asks again, on a connection that
+//! ([`write()`]) it is an error at once (3572, on MariaDB 1205), and whoever has to have the row asks again, on a connection that
 //! others could use meanwhile. The row is looked up by the primary key (`FORCE INDEX`, `STRAIGHT_JOIN`): a scan
 //! would lock rows of others for a moment, who would pass over them. A row that is not there locks nothing.
 //!

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use lease_core::store::{Effect, LeaseRow, Observed, ReleaseAnswer, SlotEnd};
+use futures_util::FutureExt;
+use lease_core::store::{
+    ClearAnswer, DbTime, Effect, FinishAnswer, LeaseRow, Observed, ReleaseAnswer, SlotEnd,
+};
 use lease_core::{ErrorKind, LeaseStore, Slot, Term};
 use lease_postgres::deadpool_postgres::{Manager, Pool};
 use lease_testkit::{Direction, Proxy, Wire};
@@ -90,14 +93,19 @@ async fn a_clearing_and_a_late_end_whose_answer_never_came_are_not_sent_again() 
         expires_at: store.inspect(&round.name, LONG).await.unwrap().row.unwrap().expires_at,
         ..seen
     };
+    let end = SlotEnd { name: round.name.clone(), holder: round.holder, slot, passed: None, lost: true };
+    // Nor do they have to be prepared any more, which could be done again.
+    let moved = Observed { expires_at: DbTime::RELEASED, ..seen };
+    assert_eq!(store.clear(&round.name, &moved, LONG).await.unwrap(), ClearAnswer::Moved);
+    let other = SlotEnd { name: name("other"), ..end.clone() };
+    assert_eq!(store.finish_slot(&other, LONG).await.unwrap(), FinishAnswer::Lost { recorded: false });
     proxy.cut_before(1, Direction::ToClient);
     let error = is_err(store.clear(&round.name, &seen, LONG).await, ErrorKind::Unavailable);
     assert_eq!(error.effect(), Effect::Unknown);
-    store.verify(&round.name, &round.holder, LONG).await.unwrap();
-    let end = SlotEnd { name: round.name.clone(), holder: round.holder, slot, passed: None, lost: true };
+    store.finish_slot(&other, LONG).await.unwrap();
     proxy.cut_before(1, Direction::ToClient);
     let error = is_err(store.finish_slot(&end, LONG).await, ErrorKind::Unavailable);
-    assert_eq!(error.effect(), Effect::Unknown);
+    assert_eq!((error.effect(), proxy.planned()), (Effect::Unknown, 0));
 }
 
 #[tokio::test]
@@ -140,7 +148,7 @@ async fn what_can_be_repeated_is_sent_again_when_its_answer_never_came() {
     store.verify(&held.name, &held.holder, LONG).await.unwrap();
     proxy.cut_before(1, Direction::ToClient);
     let released = store.release(&held.name, &held.holder, LONG).await.unwrap();
-    assert_eq!(released, ReleaseAnswer::Released);
+    assert_eq!((released, proxy.planned()), (ReleaseAnswer::Released, 0));
 }
 
 #[tokio::test]
@@ -216,8 +224,9 @@ async fn a_dropped_statement_leaves_its_connection_usable_and_nothing_half_done(
     let held = take(&store, "held").await;
     for n in 0..50 {
         let dropped = new_claim(&format!("n{n}"));
-        assert!(is_pending(&mut Box::pin(store.claim(&dropped, LONG))));
-        assert!(is_pending(&mut Box::pin(store.renew(&held.name, &held.holder, TTL, LONG))));
+        // Dropped after the first look, at which it mostly is under way.
+        drop(store.claim(&dropped, LONG).now_or_never());
+        drop(store.renew(&held.name, &held.holder, TTL, LONG).now_or_never());
         renews(&store, &held).await;
     }
     // Each claim was sent, and runs on.
