@@ -1,5 +1,7 @@
 //! The backend crates mirror each other, so that who knows one finds everything in the next.
 
+use std::collections::BTreeSet;
+
 use super::rust::{Rust, words};
 use super::tree::{Finding, Tree};
 
@@ -18,7 +20,7 @@ const FILES: &[&str] = &[
 /// Files that every backend has as soon as one has them.
 const FILES_TO_COME: &[&str] = &["src/guard.rs"];
 
-/// Every backend has the files of [`FILES`] and an example.
+/// Every backend has the files of [`FILES`] and an example, and those of servers have all their sources alike.
 pub(crate) fn the_same_files(tree: &Tree) -> Vec<Finding> {
     let backends = backends(tree);
     let has = |backend: &str, file: &str| tree.file(&format!("{backend}/{file}")).is_some();
@@ -34,12 +36,26 @@ pub(crate) fn the_same_files(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(format!("{backend}/examples"), 1, "no example; write one"));
         }
     }
+    let servers: Vec<&str> = backends.iter().copied().filter(|backend| has(backend, "src/url.rs")).collect();
+    for file in servers.iter().flat_map(|backend| sources(tree, backend)).collect::<BTreeSet<_>>() {
+        for backend in servers.iter().filter(|backend| !has(backend, file)) {
+            let problem =
+                "missing; the backends of servers, those with a src/url.rs, have all their sources alike";
+            findings.push(Finding::new(format!("{backend}/{file}"), 1, problem));
+        }
+    }
     if backends.is_empty() {
         let problem = "no crate has src/sql.rs or src/schema.sql; if backends look otherwise now, tell \
                        xtask/src/tidy/backends.rs how";
         findings.push(Finding::new("Cargo.toml", 1, problem));
     }
     findings
+}
+
+/// The sources of a crate, from its folder on.
+fn sources<'a>(tree: &'a Tree, backend: &str) -> Vec<&'a str> {
+    let start = format!("{backend}/");
+    tree.rust(&format!("{start}src/")).filter_map(|file| file.path.strip_prefix(&start)).collect()
 }
 
 const CONTRACT: &str = "lease-core/src/store.rs";
@@ -179,6 +195,17 @@ mod tests {
         let findings = shown(&the_same_files(&planted(&files)));
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].starts_with("b/src/guard.rs:1: missing"));
+    }
+
+    #[test]
+    fn a_source_that_one_backend_of_a_server_lacks_is_found() {
+        let mut files = [backend("a", "", ""), backend("b", "", ""), backend("embedded", "", "")].concat();
+        for file in ["a/src/url.rs", "b/src/url.rs", "a/src/pool.rs", "embedded/src/worker.rs"] {
+            files.push((file.to_owned(), ""));
+        }
+        let findings = shown(&the_same_files(&planted(&files)));
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with("b/src/pool.rs:1: missing"), "{}", findings[0]);
     }
 
     #[test]
