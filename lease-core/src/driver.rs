@@ -121,6 +121,15 @@ struct Managed {
     open: Open,
 }
 
+impl Managed {
+    /// The machine, told of the renewals that guarded transactions have carried meanwhile.
+    fn machine(&mut self, now: Moment) -> Option<&mut Renewal> {
+        let renewal = self.renewal.as_mut()?;
+        renewal.carried(self.state.good(), now);
+        Some(renewal)
+    }
+}
+
 /// A statement that came back.
 enum Landed {
     Batch { started: Moment, ids: Vec<u64>, answer: Result<Vec<Option<Renewed>>, StoreError> },
@@ -215,7 +224,7 @@ impl Driver {
         if managed.state.reason().is_some() {
             return;
         }
-        match managed.renewal.as_mut().map(|renewal| renewal.poll(now)) {
+        match managed.machine(now).map(|renewal| renewal.poll(now)) {
             None | Some(Next::Lost(_)) => {}
             Some(Next::Wait(until)) => self.due.entry(until).or_default().push(id),
             // The flight always lands, at the latest when it has timed out; then we look again.
@@ -324,8 +333,10 @@ impl Driver {
 
     fn renewed(&mut self, id: u64, started: Moment, renewed: Renewed) {
         let now = self.setup.clock.now();
-        let Some(Managed { state, renewal: Some(renewal), .. }) = self.leases.get_mut(&id) else { return };
+        let Some(managed) = self.leases.get_mut(&id) else { return };
+        let Some(renewal) = managed.machine(now) else { return };
         renewal.renewed(started, now);
+        let state = &managed.state;
         if state.renewed(started) {
             tracing::debug!(lease = %state.name, term = %state.term, "renewed");
         }
@@ -336,16 +347,18 @@ impl Driver {
 
     fn failed(&mut self, id: u64, started: Moment, error: &Arc<StoreError>) {
         let now = self.setup.clock.now();
-        let Some(Managed { state, renewal: Some(renewal), .. }) = self.leases.get_mut(&id) else { return };
+        let Some(managed) = self.leases.get_mut(&id) else { return };
+        let Some(renewal) = managed.machine(now) else { return };
         renewal.failed(started, now);
-        state.renewal_failed(error);
+        managed.state.renewal_failed(error);
     }
 
     fn refused(&mut self, id: u64) {
         let now = self.setup.clock.now();
-        let Some(Managed { state, renewal: Some(renewal), .. }) = self.leases.get_mut(&id) else { return };
+        let Some(managed) = self.leases.get_mut(&id) else { return };
+        let Some(renewal) = managed.machine(now) else { return };
         renewal.refused(now);
-        state.lose(&LossReason::Refused);
+        managed.state.lose(&LossReason::Refused);
     }
 
     /// Gives the name of an ended lease back once nothing of ours can act under it.

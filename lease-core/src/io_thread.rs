@@ -8,6 +8,7 @@ use std::thread;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::ErrorKind;
 use crate::store::StoreError;
@@ -52,13 +53,7 @@ impl IoThread {
         &self,
         statement: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let in_use = self.in_use.clone();
-        let task = self.runtime.spawn(async move {
-            let answer = statement.await;
-            drop(in_use);
-            answer
-        });
-        match task.await {
+        match self.spawn(statement).await {
             Ok(answer) => answer,
             Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
             Err(ended) => {
@@ -66,6 +61,16 @@ impl IoThread {
                 Err(StoreError::new(ErrorKind::Other, message).with_source(ended))
             }
         }
+    }
+
+    /// Runs on the thread what nobody waits for. The thread does not end before it has.
+    pub fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        let in_use = self.in_use.clone();
+        self.runtime.spawn(async move {
+            let answer = task.await;
+            drop(in_use);
+            answer
+        })
     }
 }
 

@@ -7,6 +7,7 @@ pub mod clock;
 mod driver;
 mod elect;
 mod error;
+pub mod guard;
 mod identifier;
 mod instance;
 mod io_thread;
@@ -30,6 +31,7 @@ mod watchdog;
 
 pub use clock::{Clock, Moment};
 pub use error::{Error, ErrorKind};
+pub use guard::{GuardError, GuardedError};
 pub use instance::Instance;
 pub use lease::{Lease, ManualLease};
 pub use leases::{Claimed, Leases, LeasesBuilder, ManualClaimed, Ran, Refusal};

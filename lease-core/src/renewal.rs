@@ -109,6 +109,13 @@ impl Renewal {
         self.end_attempt(started);
     }
 
+    /// A renewal begun at `started` succeeded that was none of this machine's attempts: a guarded transaction carried it.
+    pub fn carried(&mut self, started: Moment, now: Moment) {
+        // Whoever tells has seen that it came before the deadline there was then.
+        self.good = self.good.max(started);
+        self.pass_time(now);
+    }
+
     /// The attempt begun at `started` failed, or nobody knows what became of it.
     pub fn failed(&mut self, started: Moment, now: Moment) {
         self.pass_time(now);

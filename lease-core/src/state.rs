@@ -159,7 +159,12 @@ impl LeaseState {
 
     /// The moment at which the lease is lost unless a renewal succeeds.
     pub(crate) fn deadline(&self) -> Moment {
-        moment(self.good.load(Ordering::Acquire)) + self.setup.timings.deadline()
+        self.good() + self.setup.timings.deadline()
+    }
+
+    /// When the last successful attempt started.
+    pub(crate) fn good(&self) -> Moment {
+        moment(self.good.load(Ordering::Acquire))
     }
 
     /// Reads the clock: begun after the deadline it is never true.

@@ -5,8 +5,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::client::Client;
+use crate::guard::CarriedRenewal;
 use crate::state::LeaseState;
-use crate::{Holder, LeaseName, LossReason, Moment, Term};
+use crate::{Holder, LeaseName, LossReason, Moment, Term, Timings};
 
 tokio::task_local! {
     static CURRENT: Tenure;
@@ -67,6 +68,22 @@ impl Tenure {
     /// another renewal succeeds before.
     pub fn deadline(&self) -> Moment {
         self.state.deadline()
+    }
+
+    /// The timings of the lease.
+    pub fn timings(&self) -> &Timings {
+        &self.state.setup.timings
+    }
+
+    /// Whether the lease is held, else why not. Marks the loss when it is the first to see the deadline passed.
+    pub(crate) fn held(&self) -> Result<(), LossReason> {
+        self.state.held()
+    }
+
+    /// A renewal begins that a guarded transaction carries. For stores: it counts when the transaction that moves the
+    /// expiry of this [`holder`](Self::holder) is committed.
+    pub fn carry_renewal(&self) -> CarriedRenewal {
+        CarriedRenewal::begin(&self.state)
     }
 
     /// Why the lease is no longer held; `None` while it is, or until the loss is noticed.
