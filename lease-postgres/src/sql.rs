@@ -355,12 +355,12 @@ pub(crate) fn last_slot(table: &Table) -> String {
 /// and stays so.
 pub(crate) fn begin_guarded(isolation: Isolation, bounds: &Bounds) -> String {
     let level = isolation.level();
-    let set: String = bounds.settings().map(|(setting, ms)| format!(", {}", bound(setting, ms))).collect();
-    format!(
-        "BEGIN ISOLATION LEVEL {level}, READ WRITE, NOT DEFERRABLE; \
-         SELECT 1 OPERATOR(pg_catalog./) \
-            (pg_catalog.now() OPERATOR(pg_catalog.=) pg_catalog.statement_timestamp())::pg_catalog.int4{set}"
-    )
+    let begins_here = "1 OPERATOR(pg_catalog./) \
+        (pg_catalog.now() OPERATOR(pg_catalog.=) pg_catalog.statement_timestamp())::pg_catalog.int4";
+    let select = bounds.settings().fold(format!("SELECT {begins_here}"), |select, (setting, ms)| {
+        format!("{select}, {}", bound(setting, ms))
+    });
+    format!("BEGIN ISOLATION LEVEL {level}, READ WRITE, NOT DEFERRABLE; {select}")
 }
 
 /// The bounds alone. They hold until the transaction ends.

@@ -29,10 +29,10 @@ async fn watch(store: PostgresStore, watcher: Watcher, transaction: Transaction,
     let lease = watcher.tenure().name();
     match why {
         MustEnd::Lost(_) => {
-            tracing::warn!(%lease, "ending the session of a guarded transaction whose lease is lost")
+            tracing::warn!(%lease, "ending the session of a guarded transaction whose lease is lost");
         }
         MustEnd::Abandoned => {
-            tracing::debug!(%lease, "ending the session of a guarded transaction that was dropped")
+            tracing::debug!(%lease, "ending the session of a guarded transaction that was dropped");
         }
     }
     let clock = store.clock();
@@ -41,7 +41,6 @@ async fn watch(store: PostgresStore, watcher: Watcher, transaction: Transaction,
     loop {
         match end(&store, transaction, watcher.tenure().timings().attempt()).await {
             Ok(true) => return,
-            Ok(false) => {}
             Err(error) if !told => {
                 told = true;
                 let advice = if error.kind() == ErrorKind::Denied {
@@ -51,7 +50,7 @@ async fn watch(store: PostgresStore, watcher: Watcher, transaction: Transaction,
                 };
                 tracing::warn!(%lease, %error, "the session of a guarded transaction cannot be ended: {advice}");
             }
-            Err(_) => {}
+            Ok(false) | Err(_) => {}
         }
         if limit.left().is_zero() {
             tracing::warn!(%lease, "the session of a guarded transaction has not ended by the server's own bounds");
