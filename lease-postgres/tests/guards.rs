@@ -1,0 +1,8 @@
+//! Guarded transactions: what they promise, and what they cost.
+
+#[path = "common/mod.rs"]
+mod common;
+#[path = "guards/outcomes.rs"]
+mod outcomes;
+#[path = "guards/support.rs"]
+mod support;
