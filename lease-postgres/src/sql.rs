@@ -369,13 +369,13 @@ pub(crate) fn bounds(bounds: &Bounds) -> String {
     format!("SELECT {}", set.join(", "))
 }
 
-/// A setting that the session may have made tighter; to all of these 0 is none.
+/// A setting that the session may have made tighter; to all of these 0 is none. It is told with its unit, but for the
+/// one that the system has the last word on.
 fn bound(setting: &str, ms: u128) -> String {
-    let (text, ours) = (
-        format!("pg_catalog.current_setting('{setting}')"),
-        format!("'{ms} milliseconds'::pg_catalog.interval"),
-    );
-    let theirs = format!("{text}::pg_catalog.interval");
+    let text = format!("pg_catalog.current_setting('{setting}')");
+    let unit = if setting == "tcp_user_timeout" { " OPERATOR(pg_catalog.||) 'ms'" } else { "" };
+    let theirs = format!("({text}{unit})::pg_catalog.interval");
+    let ours = format!("'{ms} milliseconds'::pg_catalog.interval");
     format!(
         "pg_catalog.set_config('{setting}', CASE \
             WHEN {theirs} OPERATOR(pg_catalog.>) '0'::pg_catalog.interval AND {theirs} OPERATOR(pg_catalog.<=) {ours} \
