@@ -2,6 +2,8 @@
 
 #[path = "common/mod.rs"]
 mod common;
+#[path = "guards/cuts.rs"]
+mod cuts;
 #[path = "guards/elsewhere.rs"]
 mod elsewhere;
 #[path = "guards/endings.rs"]
@@ -16,6 +18,10 @@ mod outcomes;
 mod pieces;
 #[path = "guards/poolers.rs"]
 mod poolers;
+#[path = "guards/process.rs"]
+mod process;
+#[path = "guards/processes.rs"]
+mod processes;
 #[path = "guards/sessions.rs"]
 mod sessions;
 #[path = "guards/support.rs"]
