@@ -1,5 +1,7 @@
 //! Guarded transactions: what they promise, and what they cost.
 
+#[path = "guards/bounds.rs"]
+mod bounds;
 #[path = "common/mod.rs"]
 mod common;
 #[path = "guards/cuts.rs"]

@@ -32,11 +32,11 @@ pub(super) async fn begin<C: Guardable>(guard: &Guard, client: C) -> Result<Guar
         }
         Err(failed) => failed,
     };
-    // Nobody is to end what was never begun.
-    drop(guarding.over());
     if failed.clean && roll_back(client.client(), &limit, None).await.is_ok() {
         drop(client.take());
     }
+    // Whatever else has happened, a lease that is lost is the reason.
+    guarding.check()?;
     Err(failed.error)
 }
 
