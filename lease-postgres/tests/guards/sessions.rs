@@ -6,7 +6,7 @@ use lease_core::store::ClaimAnswer;
 use lease_core::{ErrorKind, TimingParts, Timings};
 use lease_postgres::Bounds;
 
-use crate::common::{Sql, hostile_role};
+use crate::common::{Sql, hostile_role, role};
 use crate::support::{LONG, Scene, TTL, eventually, hold, is_failed, setting};
 
 const SETTINGS: [&str; 7] = [
@@ -177,4 +177,23 @@ async fn a_missing_table_is_told_by_its_kind() {
     let held = scene.hold("a").await;
     scene.run(&format!("DROP TABLE {}", scene.table)).await;
     is_failed(scene.store.guard(&held.tenure).begin(scene.client().await).await, ErrorKind::Schema);
+}
+
+/// Those that the documentation names.
+#[tokio::test]
+async fn a_role_that_may_only_read_the_leases_and_update_one_column_can_be_guarded() {
+    let scene = Scene::new().await;
+    let held = scene.hold("a").await;
+    let role = role(&scene.url, "").await;
+    let (table, rows, name) = (&scene.table, &scene.rows, &role.name);
+    scene.run(&format!("GRANT SELECT ON {table} TO {name}; GRANT INSERT ON {rows} TO {name}")).await;
+    let guard = scene.store.guard(&held.tenure);
+    is_failed(guard.begin(scene.client_at(&role.url).await).await, ErrorKind::Denied);
+    scene.run(&format!("GRANT UPDATE (address) ON {table} TO {name}")).await;
+    let tx = guard.begin(scene.client_at(&role.url).await).await.unwrap();
+    tx.execute(&scene.insert(1), &[]).await.unwrap();
+    scene.expire("a").await;
+    assert_eq!(scene.claim("a").await, ClaimAnswer::Held);
+    tx.commit().await.unwrap();
+    assert_eq!(scene.rows().await, [1]);
 }
