@@ -422,16 +422,14 @@ fn held(table: &Table) -> String {
 pub(crate) const TRANSACTION: &str = "SELECT pg_catalog.pg_current_xact_id()::pg_catalog.text";
 
 /// A guarded transaction, at its end: fails (22012) unless this is it, and (25P02) if it has failed, for PostgreSQL answers a
-/// `COMMIT` then as well, without an error. In one flight with [`COMMIT_GUARDED`], which does nothing after a failure.
+/// `COMMIT` then as well, without an error. In one flight with [`COMMIT`], which
+/// commits nothing after a failure. (No `statement_timeout` holds for a commit, which may wait for a synchronous standby.)
 pub(crate) fn is_transaction(transaction: Transaction) -> String {
     format!(
         "SELECT 1 OPERATOR(pg_catalog./) COALESCE(pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text \
             OPERATOR(pg_catalog.=) '{transaction}', false)::pg_catalog.int4"
     )
 }
-
-/// A wait for a synchronous standby must not be cut short, which would answer what is not so.
-pub(crate) const COMMIT_GUARDED: &str = "SET LOCAL statement_timeout = 0; COMMIT";
 
 /// Undoes a guarded transaction, and asks what has become of it: the program may have committed it.
 pub(crate) fn roll_back_guarded(transaction: Option<Transaction>) -> String {

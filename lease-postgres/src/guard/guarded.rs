@@ -107,7 +107,7 @@ impl<C: Guardable> Guarded<C> {
         // Sent before anything else is awaited: from here on nobody else ends the session.
         let client = self.client.client();
         let is_ours = sql::is_transaction(self.transaction);
-        let commit = join(client.batch_execute(&is_ours), client.batch_execute(sql::COMMIT_GUARDED));
+        let commit = join(client.batch_execute(&is_ours), client.batch_execute(sql::COMMIT));
         let Some((same, committed)) = self.awaited(commit).await else {
             let message = "the commit was not answered before the lease was lost";
             return Err(GuardError::Unknown(StoreError::new(ErrorKind::Timeout, message)));

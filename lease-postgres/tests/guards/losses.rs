@@ -36,7 +36,8 @@ async fn a_lost_lease_ends_a_running_statement_and_leaves_no_transaction_open() 
         sleeps(&scene).await;
         drop(held.lease);
     };
-    let (slept, ()) = join(tx.batch_execute(SLEEP), lose).await;
+    let both = tokio::time::timeout(LONG, join(tx.batch_execute(SLEEP), lose));
+    let (slept, ()) = both.await.expect("the statement is ended");
     assert_eq!(slept.unwrap_err().code().unwrap().code(), "57P01");
     // Nor is it run in a transaction of its own.
     tx.execute(&scene.insert(2), &[]).await.unwrap_err();
@@ -56,7 +57,7 @@ async fn a_lost_lease_drops_the_closure_and_is_its_answer() {
         drop(lease.take());
         pending::<Result<(), ()>>().await
     });
-    let ran = ran.await;
+    let ran = tokio::time::timeout(LONG, ran).await.expect("the work is dropped");
     assert!(matches!(ran, Err(GuardedError::Guard(GuardError::Lost(_)))), "{ran:?}");
     scene.no_session_is_left().await;
     assert_eq!(scene.rows().await, [0; 0]);
@@ -137,7 +138,7 @@ async fn a_closure_dropped_midway_rolls_back_and_its_connection_does_not_go_back
         has_begun.await.unwrap();
         sleeps(&scene).await;
     });
-    drop(select(running, meanwhile).await);
+    drop(tokio::time::timeout(LONG, select(running, meanwhile)).await.unwrap());
     scene.no_session_is_left().await;
     is_usable(&scene, &pool).await;
 }
@@ -203,7 +204,8 @@ async fn a_store_on_the_programs_pool_ends_a_running_statement_too() {
         sleeps(&scene).await;
         drop(held.lease);
     };
-    let (slept, ()) = join(tx.batch_execute(SLEEP), lose).await;
+    let both = tokio::time::timeout(LONG, join(tx.batch_execute(SLEEP), lose));
+    let (slept, ()) = both.await.expect("the statement is ended");
     assert_eq!(slept.unwrap_err().code().unwrap().code(), "57P01");
     scene.no_session_is_left().await;
 }
