@@ -87,18 +87,6 @@ pub(crate) fn is_gone<T>(killed: Result<T, StoreError>) -> Result<bool, StoreErr
     }
 }
 
-/// The number in a row of `SHOW ERRORS`, in whatever encoding the session has its results.
-pub(crate) fn told_number(row: &mysql_async::Row) -> Option<u16> {
-    match row.as_ref(1)? {
-        mysql_async::Value::Bytes(bytes) => {
-            let digits: String =
-                bytes.iter().filter(|byte| byte.is_ascii_digit()).map(|byte| char::from(*byte)).collect();
-            digits.parse().ok()
-        }
-        _ => None,
-    }
-}
-
 /// Whether an error with this number is contention; InnoDB has rolled back the whole transaction for some of them.
 pub(crate) fn is_contention(number: u16) -> bool {
     classify(number).kind == ErrorKind::Busy

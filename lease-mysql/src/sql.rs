@@ -361,29 +361,35 @@ pub(crate) fn last_slot(table: &Identifier) -> String {
 /// that of a rollback:
 ///
 /// - `autocommit = 0`: what comes behind a statement that commits implicitly is in a transaction, too, and nobody commits that.
-/// - the bounds, never looser than what was there. 0 is no limit to the two of them that can be 0.
+/// - the bounds, never looser than what was there. 0 is no limit to the two of them that can be 0. (MySQL takes no sum of its own
+///   numbers for one without being told so.)
 ///
 /// The level is that of the next transaction only; to set it is refused (1568) inside one that somebody left open. `mark` is
 /// the name of a savepoint, by which the transaction is known again, and of a lock of the session's, by which the session is: other
 /// servers' sessions can have its number.
 pub(crate) fn begin_guarded(isolation: Isolation, bounds: &Bounds, mark: &str) -> Vec<String> {
-    let seconds = |setting: &str, kept: &str, seconds: Option<u64>| {
-        seconds.map_or_else(String::new, |seconds| format!(", {setting} = LEAST({kept}, {seconds})"))
+    let seconds = |setting: &str, seconds: Option<u64>| {
+        seconds.map_or_else(String::new, |seconds| {
+            format!(", {setting} = CAST(LEAST(@@SESSION.{setting}, {seconds}) AS UNSIGNED)")
+        })
     };
     let limits = bounds.statement_ms().map_or_else(String::new, |ms| {
-        let limit = |setting: &str, limit: String| {
-            format!(", {setting} = IF(@lease_statement = 0, {limit}, LEAST(@lease_statement, {limit}))")
+        let least = |setting: &str, limit: &str| {
+            format!("IF(@@SESSION.{setting} = 0, {limit}, LEAST(@@SESSION.{setting}, {limit}))")
         };
-        let (seconds, ms) = (format!("{}.{:03}", ms / 1000, ms % 1000), ms.to_string());
-        let (mariadb, mysql) = (limit("max_statement_time", seconds), limit("max_execution_time", ms));
-        format!(" /*M!100600 {mariadb} */ /*!80000 {mysql} */")
+        let mariadb = least("max_statement_time", &format!("{}.{:03}", ms / 1000, ms % 1000));
+        let mysql = least("max_execution_time", &ms.to_string());
+        format!(
+            " /*M!100600 , max_statement_time = {mariadb} */ \
+             /*!80000 , max_execution_time = CAST({mysql} AS UNSIGNED) */"
+        )
     });
     let (idle, unread) = (bounds.idle_seconds(), bounds.unread_seconds());
     let set = [
         "SET SESSION autocommit = 0".to_owned(),
-        seconds("wait_timeout", "@lease_idle", idle),
-        seconds("net_read_timeout", "@lease_sending", idle),
-        seconds("net_write_timeout", "@lease_unread", unread),
+        seconds("wait_timeout", idle),
+        seconds("net_read_timeout", idle),
+        seconds("net_write_timeout", unread),
         limits,
     ];
     vec![
@@ -459,8 +465,8 @@ fn set_back(mark: &str) -> [String; 3] {
     [
         "SET SESSION autocommit = @lease_autocommit, wait_timeout = @lease_idle, net_read_timeout = @lease_sending, \
          net_write_timeout = @lease_unread, \
-         innodb_lock_wait_timeout = COALESCE(@lease_lock_wait, @@SESSION.innodb_lock_wait_timeout) \
-         /*M!101108 , innodb_snapshot_isolation = COALESCE(@lease_snapshot, @@SESSION.innodb_snapshot_isolation) */ \
+         innodb_lock_wait_timeout = CAST(COALESCE(@lease_lock_wait, @@SESSION.innodb_lock_wait_timeout) AS UNSIGNED) \
+         /*M!101108 , innodb_snapshot_isolation = CAST(COALESCE(@lease_snapshot, @@SESSION.innodb_snapshot_isolation) AS UNSIGNED) */ \
          /*M!100600 , max_statement_time = @lease_statement */ /*!80000 , max_execution_time = @lease_statement */"
             .to_owned(),
         "SET @lease_autocommit = NULL, @lease_idle = NULL, @lease_sending = NULL, @lease_unread = NULL, \

@@ -18,7 +18,7 @@ use super::client::{Answered, Held};
 use super::verify;
 use crate::error::{self, Failure};
 use crate::fence::Fence;
-use crate::row::Flight;
+use crate::row::{Flight, integer};
 use crate::store::held_by;
 use crate::{MysqlStore, sql};
 
@@ -84,7 +84,16 @@ impl Guarded {
         elsewhere: bool,
     ) -> Self {
         let tenure = guarding.tenure().clone();
-        Self { client, guarding: Some(guarding), tenure, store, mark, elsewhere, last_word: LastWord::Answer, over: None }
+        Self {
+            client,
+            guarding: Some(guarding),
+            tenure,
+            store,
+            mark,
+            elsewhere,
+            last_word: LastWord::Answer,
+            over: None,
+        }
     }
 
     pub(super) fn lend_guarding(&mut self) -> Guarding {
@@ -210,7 +219,8 @@ impl Guarded {
         if self.client.is_open() == Some(true) {
             return Ok(None);
         }
-        let number = answers.first().and_then(|answer| answer.rows.first()).and_then(error::told_number);
+        let number = answers.first().and_then(|answer| answer.rows.first());
+        let number = number.and_then(|row| integer(row, 1, "", "Code").ok()?.try_into().ok());
         let rolled_back = number.filter(|number| error::is_contention(*number));
         Ok(Some(rolled_back.map_or(Over::ByStatement, Over::ByServer)))
     }
@@ -237,8 +247,9 @@ impl Guarded {
 
     /// Gives the connection back if it can be made what it was, for this error; else closes it.
     async fn give_up(mut self, error: GuardError) -> GuardError {
-        let is_sound = !matches!(error, GuardError::Unknown(_)) && !self.client.get().is_disconnected();
-        if is_sound && self.check().is_ok() {
+        // Nobody knows what a session is in whose transaction was ended by hand: its tables can be locked.
+        let is_sound = matches!(error, GuardError::Lost(_) | GuardError::Failed(_));
+        if is_sound && !self.client.get().is_disconnected() && self.check().is_ok() {
             let (limit, Self { client, mark, .. }) = (self.limit(), &mut self);
             if limit.bound(async { Ok(client.undo(mark).await) }).await.is_ok_and(|undone| undone) {
                 drop(self.lend_guarding().over());
