@@ -94,8 +94,9 @@ async fn the_level_is_the_guards_whatever_the_sessions_is(product: Product) {
             assert!(world.lease.renew().await.unwrap());
             let mut conn = tx.rollback().await.unwrap();
             // And it was for this transaction only.
+            let variable = if product == Product::MariaDb { "tx_isolation" } else { "transaction_isolation" };
             let level: Option<String> =
-                conn.query_first("SELECT @@SESSION.transaction_isolation").await.unwrap();
+                conn.query_first(format!("SELECT @@SESSION.{variable}")).await.unwrap();
             assert!(session.contains(&level.unwrap().replace('-', " ")), "{session}");
             world.sandbox.run("DELETE FROM work").await;
         }

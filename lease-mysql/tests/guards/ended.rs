@@ -1,5 +1,7 @@
 //! Statements of the program's that end the transaction, and other people's transactions.
 
+use std::time::Duration;
+
 use lease_core::ErrorKind;
 use lease_core::guard::GuardError;
 use lease_mysql::mysql_async::prelude::{Query, Queryable, WithParams};
@@ -7,7 +9,7 @@ use lease_mysql::mysql_async::{Error, Row};
 use lease_mysql::{Guarded, Isolation};
 use test_servers::Product;
 
-use crate::support::on_both;
+use crate::support::{Sandbox, on_both};
 use crate::world::{World, insert, proxy, through, until};
 
 on_both! {
@@ -192,8 +194,7 @@ async fn a_deadlock_is_contention(product: Product) {
 }
 
 async fn a_row_of_the_lease_that_is_locked_for_long_is_contention(product: Product) {
-    let world =
-        World::on(crate::support::Sandbox::new(product).await, std::time::Duration::from_secs(15)).await;
+    let world = World::on(Sandbox::new(product).await, Duration::from_secs(15), Duration::from_secs(1)).await;
     let mut other = world.conn().await;
     other.query_drop("START TRANSACTION").await.unwrap();
     other.query_drop("SELECT * FROM leases FOR UPDATE").await.unwrap();

@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use lease_core::store::{Claim, ClaimAnswer};
-use lease_core::{Holder, Instance, LeaseStore, Leases, ManualClaimed, ManualLease, Tenure, Timings};
+use lease_core::{
+    Holder, Instance, LeaseStore, Leases, ManualClaimed, ManualLease, Tenure, TimingParts, Timings,
+};
 use lease_mysql::mysql_async::prelude::{FromRow, Queryable};
-use lease_mysql::mysql_async::{Conn, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts};
+use lease_mysql::mysql_async::{Conn, Error, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts};
 use lease_mysql::{Guard, MysqlStore};
 use lease_testkit::{Proxy, Wire};
 use test_servers::Product;
@@ -18,7 +20,6 @@ pub(crate) const NAME: &str = "nightly";
 pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
     pub(crate) store: MysqlStore,
-    pub(crate) leases: Leases,
     pub(crate) lease: ManualLease,
     pub(crate) tenure: Tenure,
 }
@@ -26,19 +27,21 @@ pub(crate) struct World {
 impl World {
     /// With a ttl that no test outlives.
     pub(crate) async fn new(product: Product) -> Self {
-        Self::on(Sandbox::new(product).await, TTL).await
+        // Short, for the tests that wait for half of it.
+        Self::on(Sandbox::new(product).await, TTL, Duration::from_secs(1)).await
     }
 
-    pub(crate) async fn on(sandbox: Sandbox, ttl: Duration) -> Self {
+    pub(crate) async fn on(sandbox: Sandbox, ttl: Duration, grace: Duration) -> Self {
         sandbox.run("CREATE TABLE work (id BIGINT PRIMARY KEY, note VARCHAR(100))").await;
         let store = sandbox.store();
-        let timings = Timings::from_ttl(ttl).unwrap();
+        let parts = TimingParts { grace, ..Timings::from_ttl(ttl).unwrap().parts() };
+        let timings = Timings::new(parts).unwrap();
         let leases = Leases::builder(store.clone()).timings(timings).on_stuck(|_| {}).build().unwrap();
         let ManualClaimed::Granted(lease) = leases.claim_manual(NAME).await.unwrap() else {
             panic!("the name is held");
         };
         let tenure = lease.tenure();
-        Self { sandbox, store, leases, lease, tenure }
+        Self { sandbox, store, lease, tenure }
     }
 
     pub(crate) fn guard(&self) -> Guard {
@@ -122,10 +125,7 @@ pub(crate) async fn through(proxy: &Proxy, sandbox: &Sandbox) -> Conn {
     crate::support::connect(&sandbox.url_of("root", Some(proxy.port()))).await
 }
 
-pub(crate) async fn insert(
-    conn: &mut impl Queryable,
-    id: u64,
-) -> Result<(), lease_mysql::mysql_async::Error> {
+pub(crate) async fn insert(conn: &mut impl Queryable, id: u64) -> Result<(), Error> {
     conn.exec_drop("INSERT INTO work (id) VALUES (?)", (id,)).await
 }
 
