@@ -73,11 +73,10 @@ impl Held {
         self.send(&sql::roll_back_guarded(mark)).await.error.is_none()
     }
 
-    /// Whether a transaction is open that only a `COMMIT` commits, as the server said with its last word; `None` if that was an error.
+    /// Whether a transaction is open, as the server said with its last word; `None` if that was an error.
     pub(super) fn is_open(&self) -> Option<bool> {
         let flags = self.get().last_ok_packet()?.status_flags();
-        let open = flags.contains(StatusFlags::SERVER_STATUS_IN_TRANS);
-        Some(open && !flags.contains(StatusFlags::SERVER_STATUS_AUTOCOMMIT))
+        Some(flags.contains(StatusFlags::SERVER_STATUS_IN_TRANS))
     }
 }
 

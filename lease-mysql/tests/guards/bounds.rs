@@ -19,6 +19,8 @@ on_both! {
     paused_inside_a_write
     paused_while_a_large_result_is_unread
     vanished_with_its_host
+    killed_between_statements
+    killed_inside_a_select
 }
 
 const IDLE: Duration = Duration::from_secs(3);
@@ -103,4 +105,32 @@ async fn vanished_with_its_host(product: Product) {
     proxy.hold(ToServer);
     proxy.hold(ToClient);
     freed(&world, product, "vanished", since, IDLE).await;
+}
+
+async fn killed_between_statements(product: Product) {
+    let world = World::new(product).await;
+    let proxy = proxy(&world.sandbox);
+    let mut tx = world.guard().bounds(bounds()).begin(through(&proxy, &world.sandbox).await).await.unwrap();
+    insert(&mut tx, 1).await.unwrap();
+    let since = Instant::now();
+    proxy.cut();
+    freed(&world, product, "killed", since, Duration::ZERO).await;
+}
+
+async fn killed_inside_a_select(product: Product) {
+    let world = World::new(product).await;
+    let proxy = proxy(&world.sandbox);
+    let mut tx = world.guard().bounds(bounds()).begin(through(&proxy, &world.sandbox).await).await.unwrap();
+    let id = tx.id();
+    insert(&mut tx, 1).await.unwrap();
+    let since = Instant::now();
+    let mut select = Box::pin(tx.query_drop("SELECT SLEEP(600)"));
+    assert!(futures_util::poll!(&mut select).is_pending());
+    let runs = format!(
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {id} AND INFO LIKE '%SLEEP%'"
+    );
+    until("it runs", async || world.ask::<u64>(&runs).await[0] > 0).await;
+    proxy.cut();
+    // Neither server looks at its connections while a statement runs.
+    freed(&world, product, "killed in a select", since, STATEMENT).await;
 }

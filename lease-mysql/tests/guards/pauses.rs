@@ -1,6 +1,7 @@
 //! A process that is stopped, killed or cut off at every message of a guarded transaction, and its successor.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -8,7 +9,7 @@ use lease_core::LeaseStore;
 use lease_core::store::ClaimAnswer;
 use lease_mysql::mysql_async::prelude::Queryable;
 use lease_testkit::Direction::{self, ToClient, ToServer};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use test_servers::Product;
 
 use crate::child::Program;
@@ -18,6 +19,7 @@ use crate::world::{proxy, successor, until};
 on_both! {
     a_process_stopped_at_any_message_commits_nothing_after_its_successors_claim
     a_process_that_goes_on_before_its_successor_gets_in_commits_nothing_afterwards
+    a_message_that_is_late_commits_nothing_after_the_successors_claim
     a_process_killed_at_any_message_commits_nothing_after_its_successors_claim
     a_connection_cut_at_any_message_commits_nothing_after_its_successors_claim
 }
@@ -27,6 +29,8 @@ on_both! {
 enum Fate {
     /// Stopped until the successor has claimed.
     Stopped,
+    /// Stopped, and the message comes only when the successor has claimed.
+    Late,
     /// Stopped for a moment.
     Halted,
     Killed,
@@ -39,6 +43,10 @@ async fn a_process_stopped_at_any_message_commits_nothing_after_its_successors_c
 
 async fn a_process_that_goes_on_before_its_successor_gets_in_commits_nothing_afterwards(product: Product) {
     table(product, Fate::Halted).await;
+}
+
+async fn a_message_that_is_late_commits_nothing_after_the_successors_claim(product: Product) {
+    table(product, Fate::Late).await;
 }
 
 async fn a_process_killed_at_any_message_commits_nothing_after_its_successors_claim(product: Product) {
@@ -89,14 +97,29 @@ async fn cell(product: Product, fate: Fate, way: Direction, k: u64) -> (String, 
     let proxy = proxy(&sandbox);
     let mut program = Program::start(&sandbox.url, &sandbox.url_of("root", Some(proxy.port()))).await;
     let pid = program.pid();
-    let signal = move |signal| move || nix::sys::signal::kill(pid, signal).unwrap();
+    let (befallen, has_befallen) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel();
+    let befall = move |signal| {
+        move || {
+            kill(pid, signal).unwrap();
+            befallen.send(()).unwrap();
+            // Until then the message is in the proxy's hands.
+            may_go_on.recv().unwrap();
+        }
+    };
     match fate {
-        Fate::Stopped | Fate::Halted => proxy.call_before(k, way, signal(Signal::SIGSTOP)),
-        Fate::Killed => proxy.call_before(k, way, signal(Signal::SIGKILL)),
+        Fate::Stopped | Fate::Late | Fate::Halted => proxy.call_before(k, way, befall(Signal::SIGSTOP)),
+        Fate::Killed => proxy.call_before(k, way, befall(Signal::SIGKILL)),
         Fate::Cut => proxy.cut_before(k, way),
     }
     program.begin().await;
-    until("it has befallen the process", async || proxy.planned() == 0).await;
+    let befalls =
+        async || if fate == Fate::Cut { proxy.planned() == 0 } else { has_befallen.try_recv().is_ok() };
+    until("it has befallen the process", befalls).await;
+    if fate != Fate::Late {
+        // Nobody listens when it was cut.
+        let _ = go_on.send(());
+    }
     if fate == Fate::Halted {
         program.signal(Signal::SIGCONT);
     }
@@ -107,7 +130,11 @@ async fn cell(product: Product, fate: Fate, way: Direction, k: u64) -> (String, 
     })
     .await;
     let at_the_claim = ids(&sandbox).await;
-    if fate == Fate::Stopped {
+    if fate == Fate::Late {
+        go_on.send(()).unwrap();
+        until("the message has come", async || proxy.planned() == 0).await;
+    }
+    if matches!(fate, Fate::Stopped | Fate::Late) {
         program.signal(Signal::SIGCONT);
     }
     let answer = program.ended().await.unwrap_or_else(|| "killed".to_owned());
