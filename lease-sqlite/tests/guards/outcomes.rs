@@ -6,7 +6,7 @@ use lease_core::{ErrorKind, GuardedError};
 use rusqlite::Connection;
 
 use crate::scene::{ENDLESS, INSERT, Scene, has_failed, the_guards};
-use crate::support::{JOURNALS, Journal, LONG, eventually};
+use crate::support::{JOURNALS, Journal};
 
 #[tokio::test]
 async fn what_is_committed_is_seen_by_others_and_the_connection_is_as_it_was() {
@@ -46,8 +46,10 @@ async fn savepoints_work_inside() {
     let mut connection = scene.connection();
     let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
     tx.execute(INSERT, []).unwrap();
-    tx.execute_batch(&format!("SAVEPOINT s; {INSERT}; ROLLBACK TO s; RELEASE s; SAVEPOINT t; {INSERT}; RELEASE t"))
-        .unwrap();
+    tx.execute_batch(&format!(
+        "SAVEPOINT s; {INSERT}; ROLLBACK TO s; RELEASE s; SAVEPOINT t; {INSERT}; RELEASE t"
+    ))
+    .unwrap();
     tx.commit().unwrap();
     assert_eq!(scene.rows(), 2);
 }
@@ -173,7 +175,9 @@ async fn a_commit_waits_for_readers_of_a_rollback_journal_and_gives_up_as_conten
                     // A commit that waits lets nobody begin to read.
                     let late = scene.connection();
                     late.busy_timeout(std::time::Duration::ZERO).unwrap();
-                    while late.query_row("SELECT count(*) FROM other", [], |row| row.get::<_, i64>(0)).is_ok() {}
+                    while late.query_row("SELECT count(*) FROM other", [], |row| row.get::<_, i64>(0)).is_ok()
+                    {
+                    }
                     let reader = reader;
                     reader.execute_batch("COMMIT").unwrap();
                 });
@@ -219,9 +223,12 @@ async fn nothing_is_committed_but_by_the_guard() {
         "ROLLBACK; SAVEPOINT s",
         full,
     ] {
-        for ways_in in
-            [INSERT, "BEGIN; INSERT INTO other VALUES (1); COMMIT", "SAVEPOINT t; INSERT INTO other VALUES (1); RELEASE t", "RELEASE s"]
-        {
+        for ways_in in [
+            INSERT,
+            "BEGIN; INSERT INTO other VALUES (1); COMMIT",
+            "SAVEPOINT t; INSERT INTO other VALUES (1); RELEASE t",
+            "RELEASE s",
+        ] {
             let scene = Scene::new(Journal::Wal).await;
             let mut connection = scene.connection();
             connection.execute_batch("CREATE TABLE one (x UNIQUE); INSERT INTO one VALUES (1)").unwrap();
@@ -259,15 +266,4 @@ async fn the_pieces_alone_make_the_same_transaction() {
     scene.take_away();
     connection.execute_batch(fence.begin).unwrap();
     assert!(matches!(verify(&connection), Err(rusqlite::Error::QueryReturnedNoRows)));
-}
-
-#[tokio::test]
-async fn a_guard_on_the_callers_own_thread_may_be_begun_inside_a_task() {
-    let scene = Scene::new(Journal::Wal).await;
-    let tenure = scene.tenure();
-    eventually("the task has used up its turn", || true).await;
-    let mut connection = scene.connection();
-    let tx = scene.store.guard(&tenure).begin(&mut connection).unwrap();
-    tx.commit().unwrap();
-    let _ = LONG;
 }
