@@ -32,8 +32,8 @@ async fn a_lost_lease_lets_no_statement_run_on_another_file_and_none_be_committe
     let tx = guard.clone().begin(&mut connection).unwrap();
     tx.execute(INSERT, []).unwrap();
     scene.take_away();
-    is_lost(tx.commit());
-    is_lost(guard.begin(&mut connection));
+    is_lost(&tx.commit());
+    is_lost(&guard.begin(&mut connection));
     assert_eq!(count(&connection), 0);
 }
 
@@ -48,7 +48,7 @@ async fn a_loss_ends_a_long_statement_on_another_file() {
     });
     tx.execute(INSERT, []).unwrap_err();
     another(&scene).execute(INSERT, []).unwrap();
-    is_lost(tx.commit());
+    is_lost(&tx.commit());
     assert_eq!(count(&connection), 1);
 }
 

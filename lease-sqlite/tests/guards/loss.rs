@@ -15,11 +15,11 @@ async fn a_lease_that_somebody_else_has_lets_no_statement_run() {
         scene.take_away();
         assert!(scene.tenure().check(), "the holder does not know yet");
         let mut connection = scene.connection();
-        is_lost(scene.store.guard(&scene.tenure()).begin(&mut connection));
+        is_lost(&scene.store.guard(&scene.tenure()).begin(&mut connection));
         scene.is_free(&connection);
         let work = |_: &lease_sqlite::Guarded<'_>| -> Result<(), rusqlite::Error> { panic!("it ran") };
         let (connection, answer) = scene.store.guard(&scene.tenure()).run(Box::new(connection), work).await;
-        is_lost(the_guards(answer));
+        is_lost(&the_guards(answer));
         scene.is_free(&connection);
     }
 }
@@ -29,10 +29,10 @@ async fn a_lease_whose_deadline_has_passed_or_whose_row_has_expired_lets_no_stat
     let scene = Scene::new(Journal::Wal).await;
     let mut connection = scene.connection();
     scene.sandbox.expire(&name("a"));
-    is_lost(scene.store.guard(&scene.tenure()).begin(&mut connection));
+    is_lost(&scene.store.guard(&scene.tenure()).begin(&mut connection));
     let scene = Scene::new(Journal::Wal).await;
     scene.lose();
-    is_lost(scene.store.guard(&scene.tenure()).begin(&mut connection));
+    is_lost(&scene.store.guard(&scene.tenure()).begin(&mut connection));
     assert!(connection.is_autocommit());
 }
 
@@ -46,7 +46,7 @@ async fn a_loss_while_the_lock_is_waited_for_ends_the_wait() {
     // Whether it waits already or not.
     tokio::task::yield_now().await;
     scene.lose();
-    is_lost(the_guards(run.await.unwrap().1));
+    is_lost(&the_guards(run.await.unwrap().1));
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(scene.rows(), 0);
 }
@@ -71,7 +71,7 @@ async fn a_loss_ends_a_long_statement_and_leaves_no_transaction_and_nothing_behi
                 tx.execute_batch("ROLLBACK").unwrap();
             }
         }
-        is_lost(tx.commit());
+        is_lost(&tx.commit());
         assert_eq!(scene.rows(), 1);
         scene.is_free(&connection);
     }
@@ -85,7 +85,7 @@ async fn a_loss_before_the_commit_rolls_back_and_stands_before_the_works_own_err
         let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
         tx.execute(INSERT, []).unwrap();
         scene.lose();
-        is_lost(tx.commit());
+        is_lost(&tx.commit());
         assert_eq!(scene.rows(), 0);
         scene.is_free(&connection);
     }
@@ -121,7 +121,7 @@ async fn a_loss_while_the_commit_waits_for_readers_rolls_back() {
             while late.query_row("SELECT count(*) FROM other", [], |row| row.get::<_, i64>(0)).is_ok() {}
             scene.lose();
         });
-        is_lost(tx.commit());
+        is_lost(&tx.commit());
     });
     reader.execute_batch("COMMIT").unwrap();
     assert_eq!(scene.rows(), 0);

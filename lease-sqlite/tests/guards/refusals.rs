@@ -85,7 +85,7 @@ async fn no_other_table_of_the_name_stands_in_for_that_of_the_leases() {
         scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap().commit().unwrap();
         scene.take_away();
         let answer = scene.store.guard(&scene.tenure()).begin(&mut connection);
-        is_lost(answer);
+        is_lost(&answer);
     }
 }
 

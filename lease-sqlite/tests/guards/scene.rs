@@ -102,7 +102,7 @@ pub(crate) fn count(connection: &Connection) -> i64 {
 }
 
 #[track_caller]
-pub(crate) fn is_lost<T: std::fmt::Debug>(answer: Result<T, GuardError>) {
+pub(crate) fn is_lost<T: std::fmt::Debug>(answer: &Result<T, GuardError>) {
     assert!(matches!(answer, Err(GuardError::Lost(_))), "{answer:?}");
 }
 
