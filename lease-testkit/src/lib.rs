@@ -2,12 +2,14 @@
 
 mod clock;
 mod fault;
+mod guard_suite;
 mod memory;
 mod proxy;
 mod suite;
 
 pub use clock::ManualClock;
 pub use fault::{Call, Fault, FaultStore, Op};
+pub use guard_suite::{GuardCase, GuardSubject, GuardedWork, guard_cases, run_guard_case};
 pub use memory::MemoryStore;
 pub use proxy::{Direction, Passed, Proxy, Wire};
 pub use suite::{Case, Damage, Subject, cases, run_case};

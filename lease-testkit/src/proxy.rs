@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
-use shared::{Plan, Shared, State};
+use shared::{Act, Shared, Side, State};
 
 /// A TCP proxy on loopback between a store and its server: it counts round trips, and breaks
 /// connections at message boundaries.
@@ -28,8 +28,9 @@ use shared::{Plan, Shared, State};
 ///
 /// A client that asks for TLS (or on MySQL for compression) gets it if the server has it, and from then on
 /// only bytes are forwarded: nothing more is counted, logged or cut at a boundary. So let the client
-/// ask for none: [`trips`](Proxy::trips), [`cut_before`](Proxy::cut_before) and [`cut_after`](Proxy::cut_after) panic
-/// once that has happened to any connection.
+/// ask for none: [`trips`](Proxy::trips) and whatever waits for the `n`th message
+/// ([`cut_before`](Proxy::cut_before), [`call_before`](Proxy::call_before) and the like) panic once that has happened to any
+/// connection.
 pub struct Proxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -158,7 +159,7 @@ impl Proxy {
     /// `n` is 0, or messages cannot be counted, see [`trips`](Self::trips).
     #[track_caller]
     pub fn cut_before(&self, n: u64, direction: Direction) {
-        self.plan(n, direction, false);
+        self.plan(n, direction, Side::Before, Act::Cut);
     }
 
     /// Closes a connection when the `n`th message from now, over all connections, has been forwarded this
@@ -169,19 +170,46 @@ impl Proxy {
     /// `n` is 0, or messages cannot be counted, see [`trips`](Self::trips).
     #[track_caller]
     pub fn cut_after(&self, n: u64, direction: Direction) {
-        self.plan(n, direction, true);
+        self.plan(n, direction, Side::After, Act::Cut);
     }
 
-    /// How many cuts are yet to come that [`cut_before`](Self::cut_before) and [`cut_after`](Self::cut_after) have
-    /// planned. A test that plans one asserts in the end that none is left: a cut that was never made tests nothing.
+    /// Calls `f` when the `n`th message from now, over all connections, is about to go this way, and forwards the
+    /// message when `f` has returned: to stop the process that sent it, or that it is for. Messages of
+    /// connecting and logging in are not counted.
+    ///
+    /// `f` runs on the proxy's thread: nothing is forwarded on any connection meanwhile. One that panics ends the
+    /// connection and stays [`planned`](Self::planned).
+    ///
+    /// # Panics
+    ///
+    /// `n` is 0, or messages cannot be counted, see [`trips`](Self::trips).
+    #[track_caller]
+    pub fn call_before(&self, n: u64, direction: Direction, f: impl FnOnce() + Send + 'static) {
+        self.plan(n, direction, Side::Before, Act::Call(Box::new(f)));
+    }
+
+    /// As [`call_before`](Self::call_before), when the message has been forwarded: the receiver's system has all of it,
+    /// and nothing after it before `f` has returned. It is not called when the message is cut.
+    ///
+    /// # Panics
+    ///
+    /// `n` is 0, or messages cannot be counted, see [`trips`](Self::trips).
+    #[track_caller]
+    pub fn call_after(&self, n: u64, direction: Direction, f: impl FnOnce() + Send + 'static) {
+        self.plan(n, direction, Side::After, Act::Call(Box::new(f)));
+    }
+
+    /// How many cuts are yet to be made that [`cut_before`](Self::cut_before) and [`cut_after`](Self::cut_after) have
+    /// planned, and how many calls of [`call_before`](Self::call_before) and [`call_after`](Self::call_after) have yet to
+    /// return. A test that plans one asserts in the end that none is left: a cut that was never made tests nothing.
     pub fn planned(&self) -> usize {
-        self.shared.state().plans.len()
+        self.shared.state().planned()
     }
 
     #[track_caller]
-    fn plan(&self, n: u64, direction: Direction, forward: bool) {
+    fn plan(&self, n: u64, direction: Direction, side: Side, act: Act) {
         assert!(n > 0, "messages are counted from 1");
-        self.state_that_counts().plans.push(Plan { left: n, direction, forward });
+        self.state_that_counts().plan(n, direction, side, act);
     }
 
     #[track_caller]

@@ -2,8 +2,8 @@
 //!
 //! Bodies are ordinary functions, a module for each part of the contract; `table.rs` lists them.
 
-mod context;
-mod process;
+pub(crate) mod context;
+pub(crate) mod process;
 mod same;
 mod start;
 mod statement;
@@ -84,7 +84,7 @@ pub struct Case {
     body: for<'cx> fn(&'cx Context) -> Running<'cx>,
 }
 
-type Running<'cx> = Pin<Box<dyn Future<Output = ()> + Send + 'cx>>;
+pub(crate) type Running<'cx> = Pin<Box<dyn Future<Output = ()> + Send + 'cx>>;
 
 /// A case still without an answer then has failed: no case waits for more than twice the least ttl
 /// and a few thousand statements.
@@ -102,10 +102,14 @@ impl Case {
     ///
     /// The store breaks its contract, or hangs for five minutes.
     pub async fn run(&self, subject: impl Subject) {
-        let cx = Context::new(Box::new(subject));
-        let _note = Note { case: self.name, store: cx.store.describe() };
-        let ended = tokio::time::timeout(LIMIT, (self.body)(&cx)).await.is_ok();
-        assert!(ended, "no end after {LIMIT:?}: the store hangs");
+        let cx = Context::new(Arc::new(subject));
+        let note = Note {
+            case: self.name,
+            store: cx.store.describe(),
+            broken: "the contract of lease_core::LeaseStore",
+            bodies: "lease-testkit/src/suite",
+        };
+        note.run((self.body)(&cx)).await;
     }
 }
 
@@ -116,18 +120,28 @@ impl fmt::Debug for Case {
 }
 
 /// Says, when a case panics, what that means.
-struct Note {
-    case: &'static str,
-    store: String,
+pub(crate) struct Note {
+    pub(crate) case: &'static str,
+    pub(crate) store: String,
+    pub(crate) broken: &'static str,
+    /// Where the bodies of the cases are.
+    pub(crate) bodies: &'static str,
+}
+
+impl Note {
+    pub(crate) async fn run(self, body: Running<'_>) {
+        let ended = tokio::time::timeout(LIMIT, body).await.is_ok();
+        assert!(ended, "no end after {LIMIT:?}: the store hangs");
+    }
 }
 
 impl Drop for Note {
     fn drop(&mut self) {
+        let Self { case, store, broken, bodies } = self;
         if thread::panicking() {
             eprintln!(
-                "\nThe store ({}) breaks the contract of lease_core::LeaseStore.\n\
-                 Case {}; the panic above names the line of its body, in lease-testkit/src/suite.\n",
-                self.store, self.case
+                "\nThe store ({store}) breaks {broken}.\n\
+                 Case {case}; the panic above names the line of its body, in {bodies}.\n"
             );
         }
     }

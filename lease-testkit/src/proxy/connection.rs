@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::session::{Message, Session};
-use super::shared::{Shared, Verdict};
+use super::shared::{Call, Due, Shared, Side};
 use super::{Direction, Wire};
 
 /// How much is read at a time.
@@ -97,12 +97,15 @@ async fn pump(
         let mut done = 0;
         while let Some(message) = link.next(session, direction, &come[done..]) {
             link.shared.free(direction).await;
-            let verdict = link.judge(direction, &message);
-            if verdict == Verdict::Cut {
+            let Due { calls: [before, after], cut } = link.shared.state().due(direction, &message);
+            link.call(before);
+            if cut[Side::Before as usize] || link.is_cut() {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
+            link.shared.state().passes(link.number, direction, &message);
             link.write(direction, &mut to, &come[done..done + message.bytes]).await?;
-            if verdict == Verdict::ForwardThenCut {
+            link.call(after);
+            if cut[Side::After as usize] {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
             done += message.bytes;
@@ -127,11 +130,17 @@ impl Link {
         message
     }
 
-    fn judge(&self, direction: Direction, message: &Message) -> Verdict {
-        if self.shared.faults().cuts != self.cuts {
-            return Verdict::Cut;
+    /// Whether everything has been cut since this began.
+    fn is_cut(&self) -> bool {
+        self.shared.faults().cuts != self.cuts
+    }
+
+    /// A call may use the proxy, so nothing is locked meanwhile.
+    fn call(&self, calls: Vec<Call>) {
+        for call in calls {
+            call();
+            self.shared.state().called();
         }
-        self.shared.state().judge(self.number, direction, message)
     }
 
     async fn write(

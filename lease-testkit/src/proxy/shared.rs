@@ -9,6 +9,9 @@ use tokio::sync::watch;
 use super::session::Message;
 use super::{Direction, Passed};
 
+/// What a test has done when a message comes.
+pub(super) type Call = Box<dyn FnOnce() + Send>;
+
 /// How many messages the log remembers.
 const LOGGED: usize = 1000;
 
@@ -35,27 +38,41 @@ pub(super) struct State {
     pub(super) connections: u64,
     pub(super) open: u64,
     pub(super) log: VecDeque<Passed>,
-    pub(super) plans: Vec<Plan>,
+    plans: Vec<Plan>,
+    /// How many calls are due and have not returned.
+    calls_due: usize,
     /// How many connections there have been since the start.
     numbered: u64,
     /// The first connection of which only bytes were seen from some message on, and why.
     opaque: Option<(u64, &'static str)>,
 }
 
-/// A cut to come.
-pub(super) struct Plan {
-    pub(super) left: u64,
-    pub(super) direction: Direction,
-    /// Whether the last message counted still goes through.
-    pub(super) forward: bool,
+/// What is to be done at a message to come.
+struct Plan {
+    left: u64,
+    direction: Direction,
+    side: Side,
+    act: Act,
 }
 
-/// What becomes of a message.
+/// Which side of the forwarding of its message a plan is carried out on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Forward,
-    ForwardThenCut,
+pub(super) enum Side {
+    Before,
+    After,
+}
+
+pub(super) enum Act {
     Cut,
+    Call(Call),
+}
+
+/// What is due at a message.
+#[derive(Default)]
+pub(super) struct Due {
+    /// By side.
+    pub(super) calls: [Vec<Call>; 2],
+    pub(super) cut: [bool; 2],
 }
 
 impl Shared {
@@ -124,34 +141,48 @@ impl State {
         ))
     }
 
-    /// Says what becomes of a message, and counts and logs it if it goes through.
-    pub(super) fn judge(&mut self, connection: u64, direction: Direction, message: &Message) -> Verdict {
-        let verdict = if message.login { Verdict::Forward } else { self.planned(direction) };
-        if verdict != Verdict::Cut {
-            self.trips += u64::from(message.begins_trip);
-            self.log.push_back(Passed { connection, direction, kind: message.kind });
-            if self.log.len() > LOGGED {
-                self.log.pop_front();
-            }
-        }
-        verdict
+    /// Plans an act for the `n`th message from now.
+    pub(super) fn plan(&mut self, n: u64, direction: Direction, side: Side, act: Act) {
+        self.plans.push(Plan { left: n, direction, side, act });
     }
 
-    fn planned(&mut self, direction: Direction) -> Verdict {
-        let mut verdict = Verdict::Forward;
-        self.plans.retain_mut(|plan| {
-            if plan.direction != direction {
-                return true;
-            }
+    /// How many plans have not been carried out.
+    pub(super) fn planned(&self) -> usize {
+        self.plans.len() + self.calls_due
+    }
+
+    /// A call that was due has returned.
+    pub(super) fn called(&mut self) {
+        self.calls_due -= 1;
+    }
+
+    /// Counts and logs a message that goes through.
+    pub(super) fn passes(&mut self, connection: u64, direction: Direction, message: &Message) {
+        self.trips += u64::from(message.begins_trip);
+        self.log.push_back(Passed { connection, direction, kind: message.kind });
+        if self.log.len() > LOGGED {
+            self.log.pop_front();
+        }
+    }
+
+    /// What is due at a message that has come.
+    pub(super) fn due(&mut self, direction: Direction, message: &Message) -> Due {
+        let mut due = Due::default();
+        if message.login {
+            return due;
+        }
+        for plan in self.plans.iter_mut().filter(|plan| plan.direction == direction) {
             plan.left -= 1;
-            if plan.left == 0 {
-                verdict = match (verdict, plan.forward) {
-                    (Verdict::Cut, _) | (_, false) => Verdict::Cut,
-                    (_, true) => Verdict::ForwardThenCut,
-                };
+        }
+        for Plan { side, act, .. } in self.plans.extract_if(.., |plan| plan.left == 0) {
+            match act {
+                Act::Cut => due.cut[side as usize] = true,
+                Act::Call(call) => {
+                    self.calls_due += 1;
+                    due.calls[side as usize].push(call);
+                }
             }
-            plan.left > 0
-        });
-        verdict
+        }
+        due
     }
 }

@@ -1,3 +1,5 @@
+mod calls;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that a test speaks for, behind a proxy.
 struct Lab {
-    proxy: Proxy,
+    proxy: Arc<Proxy>,
     server: TcpListener,
 }
 
@@ -45,11 +47,14 @@ const MYSQL: Words = Words {
     answer: b"\x01\0\0\x01\x01\x01\0\0\x02\xfe",
 };
 
+/// Where the first message of an answer ends, in both.
+const FIRST_OF_ANSWER: usize = 5;
+
 impl Lab {
     fn new(wire: Wire) -> Self {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let proxy = Proxy::start(server.local_addr().unwrap(), wire).unwrap();
-        Self { proxy, server }
+        Self { proxy: Arc::new(proxy), server }
     }
 
     fn connect(&self) -> Ends {
@@ -258,8 +263,7 @@ fn a_server_reads_all_that_was_forwarded_to_it_though_its_answer_is_cut_off() {
 #[test]
 fn an_answer_can_be_cut_at_each_of_its_messages() {
     in_each_protocol(|lab, words| {
-        let end_of_first = 5;
-        for (n, forwarded) in [(1, &[][..]), (2, &words.answer[..end_of_first])] {
+        for (n, forwarded) in [(1, &[][..]), (2, &words.answer[..FIRST_OF_ANSWER])] {
             let mut ends = lab.login(words);
             lab.proxy.cut_before(n, ToClient);
             ends.pass(ToServer, words.question);
@@ -332,10 +336,13 @@ fn nothing_is_said_of_trips_and_cuts_once_a_connection_is_no_longer_understood()
     for (wire, go_opaque, why) in opaque {
         let lab = Lab::new(wire);
         go_opaque(&lab);
-        let asked: [&dyn Fn(&Proxy); 3] =
-            [&|proxy| assert_eq!(proxy.trips(), 0), &|proxy| proxy.cut_before(1, ToServer), &|proxy| {
-                proxy.cut_after(1, ToServer);
-            }];
+        let asked: [&dyn Fn(&Proxy); 5] = [
+            &|proxy| assert_eq!(proxy.trips(), 0),
+            &|proxy| proxy.cut_before(1, ToServer),
+            &|proxy| proxy.cut_after(1, ToServer),
+            &|proxy| proxy.call_before(1, ToServer, || {}),
+            &|proxy| proxy.call_after(1, ToServer, || {}),
+        ];
         for ask in asked {
             let panic = catch_unwind(AssertUnwindSafe(|| ask(&lab.proxy))).unwrap_err();
             let said = panic.downcast::<String>().unwrap();

@@ -14,14 +14,14 @@ pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 /// A store under test, and names on it that no other case and no other run uses.
 pub(crate) struct Context {
-    subject: Box<dyn Subject>,
+    subject: Arc<dyn Subject>,
     /// The store under test.
     pub(crate) store: Process,
     unique: String,
 }
 
 impl Context {
-    pub(super) fn new(subject: Box<dyn Subject>) -> Self {
+    pub(crate) fn new(subject: Arc<dyn Subject>) -> Self {
         let store = Process::new(subject.store());
         let token = Holder::mint().expect("the system's random source can be read");
         Self { subject, store, unique: format!("t{}/", &token.hex().as_str()[..16]) }

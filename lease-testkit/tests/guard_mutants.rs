@@ -1,0 +1,138 @@
+//! The guard suite tests itself: each deliberately broken guard names the cases that must catch it, and
+//! each case is named by a guard that it catches.
+
+mod guarded;
+
+use std::time::Duration;
+
+use lease_testkit::{GuardCase, guard_cases};
+use tokio::time::timeout;
+
+use guarded::{Broken, Guarded, Shape};
+
+/// By the test's clock, which moves on when nothing is left to do.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Whether the guard passes the case.
+async fn passes(case: GuardCase, guard: Guarded) -> bool {
+    let ended = timeout(PATIENCE, tokio::spawn(async move { case.run(guard).await })).await;
+    ended.expect("every case has an end").is_ok()
+}
+
+/// Holds each of the cases to pass on the healthy guard and to fail on the broken one.
+async fn is_caught(shape: Shape, broken: Broken, names: &[&str]) {
+    for name in names {
+        let case = *guard_cases()
+            .iter()
+            .find(|case| case.name() == *name)
+            .unwrap_or_else(|| panic!("no case {name:?} is left in the guard suite to catch {broken:?}"));
+        assert!(passes(case, Guarded::new(shape, None)).await, "{name} on the healthy guard");
+        assert!(!passes(case, Guarded::new(shape, Some(broken))).await, "{name} did not catch {broken:?}");
+    }
+}
+
+#[test]
+fn every_case_of_the_guard_suite_catches_a_broken_guard() {
+    let idle: Vec<&str> =
+        guard_cases().iter().map(GuardCase::name).filter(|name| !NAMED.contains(name)).collect();
+    assert!(idle.is_empty(), "no broken guard shows that these cases can fail: {idle:#?}");
+}
+
+macro_rules! mutants {
+    ($($test:ident: $broken:ident in $shape:ident, [$($case:literal),* $(,)?];)*) => {
+        $(
+            #[tokio::test(start_paused = true)]
+            async fn $test() {
+                is_caught(Shape::$shape, Broken::$broken, &[$($case),*]).await;
+            }
+        )*
+
+        /// The cases that the mutants name.
+        const NAMED: &[&str] = &[$($($case),*),*];
+    };
+}
+
+mutants! {
+    the_lease_is_never_looked_at_before_the_work: NeverVerifies in AtCommit, [
+        "begin::a_lease_taken_over_is_lost",
+        "begin::a_released_lease_is_lost",
+        "begin::a_cleared_lease_is_lost",
+        "begin::an_expired_lease_is_lost",
+        "begin::a_lease_whose_row_was_deleted_is_lost",
+    ];
+    the_lease_is_looked_at_before_the_work_alone: OnlyBeginVerifies in AtCommit, [
+        "fence::a_claim_as_observed_is_kept_out_or_the_commit_refused",
+        "fence::a_claim_after_a_release_is_kept_out_or_the_commit_refused",
+        "fence::a_claim_after_a_clear_is_kept_out_or_the_commit_refused",
+        "fence::a_claim_after_an_expiry_before_the_writes_is_kept_out_or_the_commit_refused",
+        "fence::a_claim_after_an_expiry_before_the_commit_is_kept_out_or_the_commit_refused",
+        "fence::a_claim_during_the_commit_comes_before_or_after_it",
+        "takeover::no_note_of_an_earlier_term_appears_after_a_grant",
+    ];
+    the_lease_is_looked_at_and_then_committed: GapInCommit in AtCommit, [
+        "fence::a_claim_during_the_commit_comes_before_or_after_it",
+        "takeover::no_note_of_an_earlier_term_appears_after_a_grant",
+    ];
+    the_successor_is_let_in_before_the_commit: UnlocksBeforeCommit in FromBegin, [
+        "fence::a_claim_during_the_commit_comes_before_or_after_it",
+        "takeover::no_note_of_an_earlier_term_appears_after_a_grant",
+    ];
+    the_only_writer_lets_others_in_before_the_commit: UnlocksBeforeCommit in OneWriter, [
+        "fence::a_claim_during_the_commit_comes_before_or_after_it",
+    ];
+    a_refused_commit_is_called_committed: SaysCommitted in AtCommit, [
+        "fence::a_claim_as_observed_is_kept_out_or_the_commit_refused",
+        "takeover::no_note_of_an_earlier_term_appears_after_a_grant",
+    ];
+    a_refused_commit_leaves_a_part: LosesAPart in AtCommit, [
+        "fence::a_claim_after_a_release_is_kept_out_or_the_commit_refused",
+        "takeover::no_note_of_an_earlier_term_appears_after_a_grant",
+    ];
+    a_refused_commit_takes_place_later: CommitsLater in AtCommit, [
+        "fence::a_claim_as_observed_is_kept_out_or_the_commit_refused",
+        "takeover::no_note_of_an_earlier_term_appears_after_a_grant",
+    ];
+    a_successor_hangs: SuccessorHangs in FromBegin, ["fence::a_claim_as_observed_is_kept_out_or_the_commit_refused"];
+    a_writer_hangs_beside_the_only_one: SuccessorHangs in OneWriter, [
+        "fence::a_claim_after_a_release_is_kept_out_or_the_commit_refused",
+        "renewing::a_renewal_passes_beside_an_open_transaction",
+    ];
+    a_lost_lease_is_called_a_failure: LossIsFailure in AtCommit, ["begin::a_released_lease_is_lost"];
+    contention_is_called_loss: ContentionIsLoss in OneWriter, ["together::two_transactions_of_a_lease_commit"];
+    work_begins_though_the_process_knows_of_the_loss: BeginsThoughLostHere in AtCommit, [
+        "begin::a_lease_past_its_deadline_here_is_lost",
+        "begin::a_lease_given_up_here_is_lost",
+    ];
+    work_is_committed_though_the_process_knows_of_the_loss: CommitsThoughLostHere in FromBegin, [
+        "lost_here::past_the_deadline_nothing_is_committed",
+        "lost_here::under_a_lease_given_up_nothing_is_committed",
+    ];
+    writes_are_seen_at_once: WritesAtOnce in AtCommit, [
+        "commit::what_is_written_is_seen_after_the_commit_and_not_before",
+        "undone::a_dropped_transaction_leaves_nothing",
+    ];
+    a_commit_leaves_a_part: CommitsAPart in AtCommit, ["commit::what_is_written_is_seen_after_the_commit_and_not_before"];
+    a_commit_of_nothing_fails: EmptyCommitFails in AtCommit, ["commit::a_transaction_that_writes_nothing_commits"];
+    a_rollback_commits: RollbackCommits in AtCommit, ["undone::a_transaction_rolled_back_leaves_nothing"];
+    a_drop_commits: DropCommits in AtCommit, ["undone::a_dropped_transaction_leaves_nothing"];
+    a_commit_keeps_its_locks: KeepsLocksAfterCommit in OneWriter, [
+        "commit::transactions_one_after_the_other_commit",
+        "renewing::a_lease_is_renewed_after_a_commit_and_after_a_rollback",
+    ];
+    a_drop_keeps_its_locks: KeepsLocksAfterDrop in FromBegin, ["undone::a_dropped_transaction_keeps_no_successor_out"];
+    the_only_writer_keeps_its_locks_when_dropped: KeepsLocksAfterDrop in OneWriter, [
+        "undone::a_dropped_transaction_leaves_nothing",
+    ];
+    renewals_are_kept_out: RenewalsBlocked in FromBegin, ["renewing::a_renewal_passes_beside_an_open_transaction"];
+    a_renewal_ends_the_transaction: RenewalEndsIt in AtCommit, [
+        "renewing::renewals_and_transactions_at_once_lose_nothing",
+    ];
+    a_commit_releases_the_lease: CommitReleases in AtCommit, [
+        "commit::transactions_one_after_the_other_commit",
+        "renewing::a_lease_is_renewed_after_a_commit_and_after_a_rollback",
+    ];
+    a_name_given_up_is_kept: KeepsTheName in AtCommit, ["lost_here::a_name_given_up_in_a_transaction_is_given_back"];
+    the_loss_of_one_lease_is_called_that_of_all: LossSpreads in AtCommit, [
+        "together::the_loss_of_one_lease_is_not_the_others",
+    ];
+}
