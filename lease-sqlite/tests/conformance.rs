@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease_core::{LeaseName, LeaseStore};
-use lease_sqlite::SqliteStore;
-use lease_testkit::{Damage, Subject};
+use lease_core::store::StoreError;
+use lease_core::{ErrorKind, GuardError, LeaseName, LeaseStore, Tenure};
+use lease_sqlite::{Guarded, SqliteStore};
+use lease_testkit::{Damage, GuardSubject, GuardedWork, Subject};
 use rusqlite::Connection;
 use tempfile::TempDir;
+use tokio::sync::{mpsc, oneshot};
 
 /// A store on a file of its own.
 struct OnFile {
@@ -73,6 +75,94 @@ impl Subject for OnFile {
     }
 }
 
+#[async_trait]
+impl GuardSubject for OnFile {
+    async fn begin(&self, tenure: &Tenure) -> Result<Box<dyn GuardedWork>, GuardError> {
+        let (path, guard) = (self.folder.path().join("leases.db"), self.store.guard(tenure));
+        let (orders, mut to_do) = mpsc::unbounded_channel::<Order>();
+        let (begun, has_begun) = oneshot::channel();
+        // The guard borrows its connection, so both live on a thread's stack.
+        std::thread::spawn(move || {
+            let mut connection = Connection::open(path).unwrap();
+            let mut tx = match guard.begin(&mut connection) {
+                Ok(tx) => tx,
+                Err(error) => return begun.send(Err(error)).unwrap(),
+            };
+            begun.send(Ok(())).unwrap();
+            while let Some(Order { what, answer }) = to_do.blocking_recv() {
+                match what(tx) {
+                    Ok(Some(still_open)) => {
+                        tx = still_open;
+                        answer.send(Ok(())).unwrap();
+                    }
+                    ended => return answer.send(ended.map(drop)).unwrap(),
+                }
+            }
+        });
+        has_begun.await.unwrap()?;
+        Ok(Box::new(OnThread(orders)))
+    }
+
+    async fn committed(&self, prefix: &str) -> Vec<String> {
+        let other = Connection::open(self.folder.path().join("leases.db")).unwrap();
+        other.busy_timeout(Duration::from_secs(60)).unwrap();
+        let sql = "SELECT x FROM other WHERE substr(x, 1, length(?1)) = ?1";
+        let mut statement = other.prepare(sql).unwrap();
+        let notes = statement.query_map([prefix], |row| row.get(0)).unwrap();
+        notes.collect::<Result<_, _>>().unwrap()
+    }
+
+    fn one_writer(&self) -> bool {
+        true
+    }
+}
+
+/// What is to be done with a transaction, which is open still if it comes back.
+struct Order {
+    what: Box<dyn for<'c> FnOnce(Guarded<'c>) -> Result<Option<Guarded<'c>>, GuardError> + Send>,
+    answer: oneshot::Sender<Result<(), GuardError>>,
+}
+
+/// A transaction on a thread of its own.
+struct OnThread(mpsc::UnboundedSender<Order>);
+
+impl OnThread {
+    async fn ask(
+        &self,
+        what: impl for<'c> FnOnce(Guarded<'c>) -> Result<Option<Guarded<'c>>, GuardError> + Send + 'static,
+    ) -> Result<(), GuardError> {
+        let (answer, answered) = oneshot::channel();
+        assert!(self.0.send(Order { what: Box::new(what), answer }).is_ok());
+        answered.await.unwrap()
+    }
+}
+
+#[async_trait]
+impl GuardedWork for OnThread {
+    async fn write(&mut self, note: &str) -> Result<(), GuardError> {
+        let note = note.to_owned();
+        let (refused, was_refused) = oneshot::channel();
+        // A statement that fails leaves it to the guard's end what becomes of the rest.
+        self.ask(move |tx| {
+            let written = tx.execute("INSERT INTO other VALUES (?1)", [note]);
+            refused.send(written).unwrap();
+            Ok(Some(tx))
+        })
+        .await?;
+        was_refused.await.unwrap().map(drop).map_err(|error| {
+            GuardError::Failed(StoreError::new(ErrorKind::Other, error.to_string()).with_source(error))
+        })
+    }
+
+    async fn commit(self: Box<Self>) -> Result<(), GuardError> {
+        self.ask(|tx| tx.commit().map(|()| None)).await
+    }
+
+    async fn roll_back(self: Box<Self>) -> Result<(), GuardError> {
+        self.ask(|tx| tx.rollback().map(|()| None)).await
+    }
+}
+
 mod write_ahead_log {
     use super::*;
 
@@ -81,6 +171,7 @@ mod write_ahead_log {
     }
 
     lease_testkit::suite!(subject);
+    lease_testkit::guard_suite!(subject);
 }
 
 mod rollback_journal {
@@ -91,4 +182,5 @@ mod rollback_journal {
     }
 
     lease_testkit::suite!(subject);
+    lease_testkit::guard_suite!(subject);
 }
