@@ -122,6 +122,7 @@ impl Guard {
         let (guarding, _) = Guarding::begin(&tenure)?;
         session::is_idle(connection).map_err(GuardError::Failed)?;
         if !elsewhere {
+            store.place().still_there().map_err(GuardError::Failed)?;
             session::is_on_the_file_of(&store, connection).map_err(GuardError::Failed)?;
         }
         let busy_timeout = session::stop_waiting(connection).map_err(failed)?;
@@ -260,9 +261,10 @@ impl Guarded<'_> {
             let Err(error) = answer else { return Ok(()) };
             let is_open = !self.connection.is_autocommit();
             let error = StoreError::from(Failure::from(error));
-            // Else it was under way, and a file may have taken it: https://www.sqlite.org/lang_transaction.html
-            let is_sure = is_open || !passed || (is_one_step && error.effect() == Effect::None);
-            if !is_sure {
+            // Else it was under way, and a file may have taken it, or has and a hook of the program's, called after that, failed:
+            // https://www.sqlite.org/lang_transaction.html, https://www.sqlite.org/c3ref/wal_hook.html
+            let is_undone = self.watch.is_undone() && is_one_step && error.effect() == Effect::None;
+            if !(is_open || !passed || is_undone) {
                 return Err(GuardError::Unknown(error));
             }
             self.watch.check()?;

@@ -79,23 +79,15 @@ impl Subject for OnFile {
 impl GuardSubject for OnFile {
     async fn begin(&self, tenure: &Tenure) -> Result<Box<dyn GuardedWork>, GuardError> {
         let (path, guard) = (self.folder.path().join("leases.db"), self.store.guard(tenure));
-        let (orders, mut to_do) = mpsc::unbounded_channel::<Order>();
+        let (orders, to_do) = mpsc::unbounded_channel();
         let (begun, has_begun) = oneshot::channel();
-        // The guard borrows its connection, so both live on a thread's stack.
         std::thread::spawn(move || {
             let mut connection = Connection::open(path).unwrap();
-            let mut tx = match guard.begin(&mut connection) {
-                Ok(tx) => tx,
-                Err(error) => return begun.send(Err(error)).unwrap(),
-            };
-            begun.send(Ok(())).unwrap();
-            while let Some(Order { what, answer }) = to_do.blocking_recv() {
-                match what(tx) {
-                    Ok(Some(still_open)) => {
-                        tx = still_open;
-                        answer.send(Ok(())).unwrap();
-                    }
-                    ended => return answer.send(ended.map(drop)).unwrap(),
+            match guard.begin(&mut connection) {
+                Err(error) => begun.send(Err(error)).unwrap(),
+                Ok(tx) => {
+                    begun.send(Ok(())).unwrap();
+                    serve(tx, to_do);
                 }
             }
         });
@@ -117,22 +109,38 @@ impl GuardSubject for OnFile {
     }
 }
 
-/// What is to be done with a transaction, which is open still if it comes back.
-struct Order {
-    what: Box<dyn for<'c> FnOnce(Guarded<'c>) -> Result<Option<Guarded<'c>>, GuardError> + Send>,
-    answer: oneshot::Sender<Result<(), GuardError>>,
+/// A transaction on a thread of its own: it borrows its connection, so both live on a stack.
+struct OnThread(mpsc::UnboundedSender<(Order, Answer)>);
+
+type Answer = oneshot::Sender<Result<(), GuardError>>;
+
+enum Order {
+    Write(String),
+    Commit,
+    RollBack,
 }
 
-/// A transaction on a thread of its own.
-struct OnThread(mpsc::UnboundedSender<Order>);
+fn serve(tx: Guarded<'_>, mut orders: mpsc::UnboundedReceiver<(Order, Answer)>) {
+    while let Some((order, answer)) = orders.blocking_recv() {
+        match order {
+            Order::Write(note) => {
+                let written = tx.execute("INSERT INTO other VALUES (?1)", [note]).map(drop);
+                answer.send(written.map_err(failed)).unwrap();
+            }
+            Order::Commit => return answer.send(tx.commit()).unwrap(),
+            Order::RollBack => return answer.send(tx.rollback()).unwrap(),
+        }
+    }
+}
+
+fn failed(error: rusqlite::Error) -> GuardError {
+    GuardError::Failed(StoreError::new(ErrorKind::Other, error.to_string()).with_source(error))
+}
 
 impl OnThread {
-    async fn ask(
-        &self,
-        what: impl for<'c> FnOnce(Guarded<'c>) -> Result<Option<Guarded<'c>>, GuardError> + Send + 'static,
-    ) -> Result<(), GuardError> {
+    async fn ask(&self, order: Order) -> Result<(), GuardError> {
         let (answer, answered) = oneshot::channel();
-        assert!(self.0.send(Order { what: Box::new(what), answer }).is_ok());
+        assert!(self.0.send((order, answer)).is_ok());
         answered.await.unwrap()
     }
 }
@@ -140,26 +148,15 @@ impl OnThread {
 #[async_trait]
 impl GuardedWork for OnThread {
     async fn write(&mut self, note: &str) -> Result<(), GuardError> {
-        let note = note.to_owned();
-        let (refused, was_refused) = oneshot::channel();
-        // A statement that fails leaves it to the guard's end what becomes of the rest.
-        self.ask(move |tx| {
-            let written = tx.execute("INSERT INTO other VALUES (?1)", [note]);
-            refused.send(written).unwrap();
-            Ok(Some(tx))
-        })
-        .await?;
-        was_refused.await.unwrap().map(drop).map_err(|error| {
-            GuardError::Failed(StoreError::new(ErrorKind::Other, error.to_string()).with_source(error))
-        })
+        self.ask(Order::Write(note.to_owned())).await
     }
 
     async fn commit(self: Box<Self>) -> Result<(), GuardError> {
-        self.ask(|tx| tx.commit().map(|()| None)).await
+        self.ask(Order::Commit).await
     }
 
     async fn roll_back(self: Box<Self>) -> Result<(), GuardError> {
-        self.ask(|tx| tx.rollback().map(|()| None)).await
+        self.ask(Order::RollBack).await
     }
 }
 

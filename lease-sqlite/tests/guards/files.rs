@@ -30,8 +30,7 @@ async fn a_file_that_was_replaced_is_found_before_the_first_statement() {
             connection.execute(INSERT, []).unwrap();
             replace(&scene, journal, by_another).await;
             let answer = scene.store.guard(&scene.tenure()).begin(&mut connection);
-            let kind = if by_another { ErrorKind::Replaced } else { ErrorKind::Invalid };
-            has_failed(answer, kind);
+            has_failed(answer, ErrorKind::Replaced);
             assert!(connection.is_autocommit());
         }
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lease_core::{ErrorKind, GuardedError};
+use lease_core::{ErrorKind, GuardError, GuardedError};
 use rusqlite::Connection;
 
 use crate::scene::{ENDLESS, INSERT, Scene, has_failed, the_guards};
@@ -152,7 +152,7 @@ async fn a_lock_that_others_keep_is_contention() {
         let (connection, answer) =
             guard.clone().run(Box::new(scene.connection()), |tx| tx.execute(INSERT, [])).await;
         let answer = the_guards(answer);
-        assert!(answer.as_ref().is_err_and(lease_core::GuardError::retry_helps), "{answer:?}");
+        assert!(answer.as_ref().is_err_and(GuardError::retry_helps), "{answer:?}");
         has_failed(answer, ErrorKind::Busy);
         other.execute_batch("ROLLBACK").unwrap();
         assert_eq!(guard.run(connection, |tx| tx.execute(INSERT, [])).await.1.unwrap(), 1);
@@ -208,6 +208,22 @@ async fn a_commit_that_the_database_refuses_has_failed_and_is_rolled_back() {
     has_failed(tx.commit(), ErrorKind::Other);
     assert_eq!(scene.rows(), 0);
     scene.is_free(&connection);
+}
+
+/// It is called when all is committed, and its error is told as the commit's.
+#[tokio::test]
+async fn a_commit_behind_which_the_programs_own_hook_fails_is_not_said_to_have_failed() {
+    fn fail(_: &mut rusqlite::hooks::Wal, _: i32) -> rusqlite::Result<()> {
+        Err(rusqlite::Error::InvalidQuery)
+    }
+    let scene = Scene::new(Journal::Wal).await;
+    let mut connection = scene.connection();
+    connection.wal_hook(Some(fail)).unwrap();
+    let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
+    tx.execute(INSERT, []).unwrap();
+    let answer = tx.commit();
+    assert!(matches!(answer, Err(GuardError::Unknown(_))), "{answer:?}");
+    assert_eq!(scene.rows(), 1);
 }
 
 /// What SQLite would commit by itself: without the guard each of these leaves a row behind.
