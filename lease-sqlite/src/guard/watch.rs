@@ -105,3 +105,15 @@ pub(super) fn remove(connection: &mut Connection) {
 pub(super) fn remove_progress_handler(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.progress_handler(0, None::<fn() -> bool>)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_that_panics_refuses() {
+        assert!(is_sure(|| true));
+        assert!(!is_sure(|| false));
+        assert!(!is_sure(|| panic!("on purpose")));
+    }
+}

@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use lease_core::{ErrorKind, GuardError, LeaseStore, Leases, ManualClaimed};
+
+use rusqlite::hooks::Wal;
 
 use crate::scene::{INSERT, Scene, count, has_failed};
 use crate::support::{JOURNALS, Journal, LONG, TTL, granted, new_claim};
@@ -54,6 +57,29 @@ async fn a_file_that_is_replaced_within_the_transaction_is_found_before_the_comm
             assert_eq!(count(&connection), 0, "{journal:?}");
         }
     }
+}
+
+/// In the moment between the commit and the look at the file behind it.
+#[tokio::test]
+async fn a_commit_in_a_file_that_is_replaced_at_that_moment_is_not_answered_as_one() {
+    let scene = Scene::new(Journal::Wal).await;
+    let (path, old) = (scene.sandbox.path(), scene.sandbox.folder().join("old.db"));
+    let mut connection = scene.connection();
+    connection
+        .wal_hook(Some(move |_: &mut Wal, _| {
+            fs::rename(&path, &old).unwrap();
+            Ok(())
+        }))
+        .unwrap();
+    let deadline = scene.tenure().deadline();
+    scene.clock.advance(Duration::from_secs(1));
+    let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
+    tx.execute(INSERT, []).unwrap();
+    match tx.commit() {
+        Err(GuardError::Unknown(error)) => assert_eq!(error.kind(), ErrorKind::Replaced),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(scene.tenure().deadline(), deadline, "it counts as a renewal");
 }
 
 /// The store follows to the file that is there now; a connection from before does not.

@@ -4,6 +4,7 @@ use std::io;
 
 use lease_core::{ErrorKind, GuardError, GuardedError};
 use rusqlite::Connection;
+use rusqlite::hooks::Wal;
 
 use crate::scene::{ENDLESS, INSERT, Scene, has_failed, the_guards};
 use crate::support::{JOURNALS, Journal};
@@ -213,7 +214,7 @@ async fn a_commit_that_the_database_refuses_has_failed_and_is_rolled_back() {
 /// It is called when all is committed, and its error is told as the commit's.
 #[tokio::test]
 async fn a_commit_behind_which_the_programs_own_hook_fails_is_not_said_to_have_failed() {
-    fn fail(_: &mut rusqlite::hooks::Wal, _: i32) -> rusqlite::Result<()> {
+    fn fail(_: &mut Wal, _: i32) -> rusqlite::Result<()> {
         Err(rusqlite::Error::InvalidQuery)
     }
     let scene = Scene::new(Journal::Wal).await;
