@@ -85,7 +85,7 @@ pub(super) async fn a_commit_dropped_midway_is_whole_or_nothing_and_before_a_suc
             Some(Ok(())) => assert!(left == written, "committed is {left:?} of {written:?}"),
             Some(Err(error)) => panic!("a transaction under a held lease does not commit: {error}"),
             None => {
-                assert!(left.is_empty() || left == written, "committed is {left:?}, a part of {written:?}")
+                assert!(left.is_empty() || left == written, "committed is {left:?}, a part of {written:?}");
             }
         }
         sleep(GHOST).await;
