@@ -54,8 +54,8 @@ impl Transaction {
             tokio::spawn(watch(watcher, Arc::clone(&session)));
         }
         let renewals = database.store.calls(Op::Renew);
-        let carries = database.locks.shape == Shape::OneWriter || database.is(Broken::RenewsOnlyHere);
-        let carried = carries.then(|| tenure.carry_renewal());
+        let is_renewed = database.locks.shape == Shape::OneWriter || database.is(Broken::RenewsOnlyHere);
+        let carried = is_renewed.then(|| tenure.carry_renewal());
         let transaction = Self { tenure: tenure.clone(), guarding, session, renewals, carried };
         yield_now().await;
         if !database.is(Broken::NeverVerifies)
