@@ -4,7 +4,7 @@ use std::io;
 
 use lease_core::{ErrorKind, GuardError, GuardedError};
 use rusqlite::Connection;
-use rusqlite::hooks::Wal;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization, TransactionOperation, Wal};
 
 use crate::scene::{ENDLESS, INSERT, Scene, has_failed, the_guards};
 use crate::support::{JOURNALS, Journal};
@@ -264,6 +264,33 @@ async fn nothing_is_committed_but_by_the_guard() {
             connection.execute_batch("PRAGMA main.max_page_count = 1000000").unwrap();
             scene.is_free(&connection);
         }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_rolled_back_is_committed_by_nobody() {
+    fn no_rollback(context: AuthContext<'_>) -> Authorization {
+        let AuthAction::Transaction { operation: TransactionOperation::Rollback } = context.action else {
+            return Authorization::Allow;
+        };
+        Authorization::Deny
+    }
+    for is_dropped in [true, false] {
+        let scene = Scene::new(Journal::Wal).await;
+        let mut connection = scene.connection();
+        connection.authorizer(Some(no_rollback)).unwrap();
+        let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
+        tx.execute(INSERT, []).unwrap();
+        has_failed(tx.rollback(), ErrorKind::Denied);
+        if is_dropped {
+            drop(connection);
+        } else {
+            connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).unwrap();
+            connection.execute_batch("COMMIT").unwrap_err();
+            connection.execute(INSERT, []).unwrap_err();
+        }
+        scene.sandbox.other().execute(INSERT, []).unwrap();
+        assert_eq!(scene.rows(), 1);
     }
 }
 
