@@ -250,35 +250,31 @@ impl Drop for Guarding {
 
 impl Watcher {
     /// Waits until the session has to be ended from outside, and says why; `None` when that will not be. From then on no
-    /// commit begins.
+    /// commit begins, and another call answers the same.
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn must_end(&self) -> Option<MustEnd> {
         let mut phase = self.phase.subscribe();
-        let settled = phase.wait_for(|phase| *phase != Phase::Open);
         tokio::select! {
             biased;
-            settled = settled => match settled.map(|phase| *phase) {
-                Ok(Phase::Abandoned) => Some(MustEnd::Abandoned),
-                // The sender is ours.
-                _ => None,
-            },
-            reason = self.tenure.lost() => {
-                let mut found = Phase::Open;
+            // The sender is ours.
+            _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
+            _ = self.tenure.lost() => {
                 self.phase.send_if_modified(|phase| {
-                    found = *phase;
                     let is_open = *phase == Phase::Open;
                     if is_open {
                         *phase = Phase::Lost;
                     }
                     is_open
                 });
-                match found {
-                    Phase::Open | Phase::Lost => Some(MustEnd::Lost(reason)),
-                    Phase::Abandoned => Some(MustEnd::Abandoned),
-                    Phase::Committing | Phase::Over => None,
-                }
             }
+        }
+        // None of these is left for another that would answer otherwise.
+        let phase = *self.phase.borrow();
+        match phase {
+            Phase::Lost => Some(MustEnd::Lost(self.tenure.reason().unwrap_or(LossReason::Refused))),
+            Phase::Abandoned => Some(MustEnd::Abandoned),
+            Phase::Open | Phase::Committing | Phase::Over => None,
         }
     }
 
