@@ -299,15 +299,14 @@ async fn the_pieces_alone_make_the_same_transaction() {
     let scene = Scene::new(Journal::Wal).await;
     let (fence, connection) = (scene.store.fence(&scene.tenure()), scene.connection());
     let verify = |connection: &Connection| {
-        let params = rusqlite::params![fence.name, fence.holder, fence.ttl_ms];
-        connection.query_row(&fence.verify, params, |row| row.get::<_, i64>(0))
+        connection.query_row(fence.verify(), fence.parameters(), |row| row.get::<_, i64>(0))
     };
-    connection.execute_batch(fence.begin).unwrap();
+    connection.execute_batch(fence.begin()).unwrap();
     assert_eq!(verify(&connection).unwrap(), 1);
     connection.execute(INSERT, []).unwrap();
-    connection.execute_batch(fence.commit).unwrap();
+    connection.execute_batch(fence.commit()).unwrap();
     assert_eq!(scene.rows(), 1);
     scene.take_away();
-    connection.execute_batch(fence.begin).unwrap();
+    connection.execute_batch(fence.begin()).unwrap();
     assert!(matches!(verify(&connection), Err(rusqlite::Error::QueryReturnedNoRows)));
 }
