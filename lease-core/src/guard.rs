@@ -45,7 +45,9 @@ impl GuardError {
 
     /// Whether the same transaction may be run again and can succeed then, with nothing done twice.
     pub fn retry_helps(&self) -> bool {
-        matches!(self, Self::Failed(error) if error.kind().retry_helps())
+        let Self::Failed(error) = self else { return false };
+        // In a database that was replaced there is no such lease.
+        error.kind().retry_helps() && error.kind() != ErrorKind::Replaced
     }
 }
 
@@ -66,7 +68,13 @@ impl fmt::Display for GuardError {
                 "the transaction was ended by a statement of its own, and what came before that may be committed: {error}"
             ),
             Self::Failed(error) => {
-                write!(f, "the transaction was rolled back: {error} ({})", error.kind().advice())
+                write!(f, "the transaction was rolled back: {error}")?;
+                // The advice of the kind is about the store's statements; a database of its own would have no fence.
+                if self.retry_helps() {
+                    f.write_str(" (run it again while the lease is held)")
+                } else {
+                    Ok(())
+                }
             }
         }
     }
