@@ -383,8 +383,8 @@ fn bound(setting: &str, ms: u128) -> String {
     )
 }
 
-/// A guarded transaction, in the same flight: verifies the lease and keeps it from being claimed, as [`fence`] does; brings
-/// the number of the transaction, by which it is known from now on. The wait for the row is bounded, and the session's own bound is
+/// A guarded transaction, in the same flight: verifies the lease and keeps it from being claimed, as [`fence`] does; brings what
+/// the transaction is known by from now on. The wait for the row is bounded, and the session's own bound is
 /// in force again behind it.
 pub(crate) fn guard(table: &Table, lock_timeout_ms: u128) -> String {
     let held = held(table);
@@ -393,9 +393,7 @@ pub(crate) fn guard(table: &Table, lock_timeout_ms: u128) -> String {
          bounded AS MATERIALIZED (
              SELECT pg_catalog.set_config('lock_timeout', '{lock_timeout_ms}', true) AS lock_timeout FROM before),
          held AS MATERIALIZED ({held} AND (SELECT lock_timeout FROM bounded) IS NOT NULL FOR KEY SHARE)
-         SELECT held.term, pg_catalog.pg_current_xact_id()::pg_catalog.text,
-                pg_catalog.set_config('lock_timeout', before.lock_timeout, true)
-         FROM held, before"
+         SELECT {NUMBER}, pg_catalog.set_config('lock_timeout', before.lock_timeout, true) FROM held, before"
     )
 }
 
@@ -419,7 +417,13 @@ fn held(table: &Table) -> String {
 }
 
 /// On another database, in place of [`guard`].
-pub(crate) const TRANSACTION: &str = "SELECT pg_catalog.pg_current_xact_id()::pg_catalog.text";
+pub(crate) fn unfenced() -> String {
+    format!("SELECT {NUMBER}")
+}
+
+/// What a transaction is known by: its number, and the process it is in, for after a failover numbers can come again.
+const NUMBER: &str =
+    "pg_catalog.pg_current_xact_id()::pg_catalog.text, pg_catalog.pg_backend_pid()::pg_catalog.int8";
 
 /// A guarded transaction, at its end: fails (22012) unless this is it, and (25P02) if it has failed, for PostgreSQL answers a
 /// `COMMIT` then as well, without an error. In one flight with [`COMMIT`], which
@@ -444,5 +448,5 @@ pub(crate) fn roll_back_guarded(transaction: Option<Transaction>) -> String {
 /// had given it away. A prepared transaction is in no session.
 pub(crate) const END_GUARDED: &str = "\
     SELECT pg_terminate_backend(pid) FROM pg_locks
-    WHERE locktype = 'transactionid' AND transactionid = $1::xid8::xid AND mode = 'ExclusiveLock' AND granted
-      AND pid IS NOT NULL";
+    WHERE locktype = 'transactionid' AND transactionid = $1::xid8::xid AND pid = $2::integer
+      AND mode = 'ExclusiveLock' AND granted";

@@ -15,7 +15,6 @@ use super::guarded::{Guarded, Transaction, roll_back};
 use super::{Guard, watch};
 use crate::connection::{lock_timeout, of_begin};
 use crate::error::{leaves_connection, of_statement};
-use crate::row::cell;
 use crate::sql;
 
 pub(super) async fn begin<C: Guardable>(guard: &Guard, client: C) -> Result<Guarded<C>, GuardError> {
@@ -79,18 +78,18 @@ async fn fenced(guard: &Guard, client: &Client, limit: &Limit) -> Result<Transac
     begun.map_err(not_begun)?;
     let rows = verified.map_err(|error| failed(of_statement(error)))?;
     let row = rows.first().ok_or_else(|| clean(GuardError::Lost(LossReason::Refused)))?;
-    cell(row, 1, name, "xid").and_then(Transaction::parse).map_err(failed)
+    Transaction::read(row).map_err(failed)
 }
 
 async fn unfenced(guard: &Guard, client: &Client) -> Result<Transaction, NotBegun> {
     let beginning = sql::begin_guarded(guard.isolation, &guard.bounds);
-    let (begun, told) =
-        join(client.batch_execute(&beginning), client.query_typed(sql::TRANSACTION, &[])).await;
+    let unfenced = sql::unfenced();
+    let (begun, told) = join(client.batch_execute(&beginning), client.query_typed(&unfenced, &[])).await;
     begun.map_err(not_begun)?;
     let rows = told.map_err(|error| failed(of_statement(error)))?;
     let row =
         rows.first().ok_or_else(|| failed(StoreError::new(ErrorKind::Other, "no transaction was told")))?;
-    cell(row, 0, "", "xid").and_then(Transaction::parse).map_err(failed)
+    Transaction::read(row).map_err(failed)
 }
 
 fn not_begun(error: tokio_postgres::Error) -> NotBegun {

@@ -10,12 +10,13 @@ use lease_core::guard::{GuardError, Guarding};
 use lease_core::store::{Effect, Limit, StoreError, damaged};
 use lease_core::{ErrorKind, Tenure};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::{Client, Row, SimpleQueryMessage};
 
 use super::client::{Guardable, Held};
 use super::verify;
 use crate::PostgresStore;
 use crate::error::of_statement;
+use crate::row::cell;
 use crate::sql;
 
 /// An open transaction, which no successor's claim overtakes. It owns the connection, and derefs to it: to the driver's
@@ -39,19 +40,26 @@ pub struct Guarded<C: Guardable> {
     elsewhere: bool,
 }
 
-/// The transaction's number, which no other has, in any session. Every guarded transaction has one.
+/// What a transaction is known by: no other has its number, but after a failover; then another is in another process.
+/// Displayed as the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Transaction(u64);
+pub(crate) struct Transaction {
+    number: u64,
+    pub(super) pid: i64,
+}
 
 impl Transaction {
-    pub(super) fn parse(text: &str) -> Result<Self, StoreError> {
-        text.parse().map(Self).map_err(|_| damaged("", "xid", text))
+    /// The row of `sql::guard` and `sql::unfenced`.
+    pub(super) fn read(row: &Row) -> Result<Self, StoreError> {
+        let (number, pid) = (cell::<&str>(row, 0, "", "xid")?, cell(row, 1, "", "pid")?);
+        let number = number.parse().map_err(|_| damaged("", "xid", number))?;
+        Ok(Self { number, pid })
     }
 }
 
 impl fmt::Display for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.number.fmt(f)
     }
 }
 

@@ -63,7 +63,37 @@ async fn watch(store: PostgresStore, watcher: Watcher, transaction: Transaction,
 
 /// Ends the session that has the transaction, and says whether there was none.
 async fn end(store: &PostgresStore, transaction: Transaction, within: Duration) -> Result<bool, StoreError> {
-    let question = Question::new(sql::END_GUARDED.to_owned(), [transaction.to_string().as_str().into()]);
+    let values = [transaction.to_string().as_str().into(), transaction.pid.into()];
+    let question = Question::new(sql::END_GUARDED.to_owned(), values);
     let rows = store.ask(Lane::Holder, Repeat::Always, within, question).await?;
     Ok(rows.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::NoTls;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(120);
+
+    #[tokio::test]
+    async fn only_the_very_transaction_in_its_very_process_is_ended() {
+        let url = test_servers::shared(test_servers::Product::Postgres);
+        let store = PostgresStore::open(&url).unwrap();
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        client.batch_execute("BEGIN").await.unwrap();
+        let row = client.query_one(&sql::unfenced(), &[]).await.unwrap();
+        let transaction = Transaction::read(&row).unwrap();
+        let mut elsewhere = transaction;
+        elsewhere.pid += 1;
+        assert!(end(&store, elsewhere, PATIENCE).await.unwrap());
+        client.batch_execute("COMMIT; BEGIN").await.unwrap();
+        let another = Transaction::read(&client.query_one(&sql::unfenced(), &[]).await.unwrap()).unwrap();
+        assert!(end(&store, transaction, PATIENCE).await.unwrap());
+        client.batch_execute("SELECT 1").await.unwrap();
+        assert!(!end(&store, another, PATIENCE).await.unwrap());
+        assert!(tokio::time::timeout(PATIENCE, connection).await.unwrap().unwrap().is_err());
+    }
 }

@@ -1,13 +1,14 @@
 //! What is set in the program's session, and what it may bring along.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lease_core::store::ClaimAnswer;
-use lease_core::{ErrorKind, TimingParts, Timings};
-use lease_postgres::Bounds;
+use lease_core::{ErrorKind, GuardError, Tenure, TimingParts, Timings};
+use lease_postgres::{Bounds, Guarded};
+use tokio_postgres::Client;
 
 use crate::common::{Sql, hostile_role, role};
-use crate::support::{LONG, Scene, TTL, eventually, hold, is_failed, setting};
+use crate::support::{LONG, Scene, TTL, eventually, hold, is_failed, is_lost, setting};
 
 const SETTINGS: [&str; 7] = [
     "idle_in_transaction_session_timeout",
@@ -19,7 +20,7 @@ const SETTINGS: [&str; 7] = [
     "transaction_isolation",
 ];
 
-async fn settings(tx: &lease_postgres::Guarded<tokio_postgres::Client>) -> Vec<String> {
+async fn settings(tx: &Guarded<Client>) -> Vec<String> {
     let mut found = Vec::new();
     for name in SETTINGS {
         found.push(setting(tx, name).await);
@@ -75,22 +76,25 @@ async fn a_bound_that_is_not_wanted_is_not_set() {
     tx.commit().await.unwrap();
 }
 
+/// Begins with a role whose own statement timeout can be in the way.
+async fn begin_at(scene: &Scene, tenure: &Tenure, url: &str) -> Result<Guarded<Client>, GuardError> {
+    let give_up = Instant::now() + LONG;
+    loop {
+        match scene.store.guard(tenure).begin(scene.client_at(url).await).await {
+            Err(error) if error.kind() == Some(ErrorKind::Busy) => {
+                assert!(Instant::now() < give_up, "{error}");
+            }
+            begun => return begun,
+        }
+    }
+}
+
 #[tokio::test]
 async fn hostile_defaults_change_nothing_of_the_promise() {
     let scene = Scene::new().await;
     let held = scene.hold("a").await;
     let role = hostile_role(&scene.url).await;
-    let give_up = std::time::Instant::now() + LONG;
-    let tx = loop {
-        match scene.store.guard(&held.tenure).begin(scene.client_at(&role.url).await).await {
-            Ok(tx) => break tx,
-            // Of the role's own statement timeout.
-            Err(error) if error.kind() == Some(ErrorKind::Busy) => {
-                assert!(std::time::Instant::now() < give_up, "{error}");
-            }
-            Err(error) => panic!("{error:?}"),
-        }
-    };
+    let tx = begin_at(&scene, &held.tenure, &role.url).await.unwrap();
     let insert = format!("INSERT INTO public.{} VALUES (1)", scene.rows);
     // So that the role's own timeouts do not end it while we look.
     let own = "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
@@ -100,6 +104,9 @@ async fn hostile_defaults_change_nothing_of_the_promise() {
     assert_eq!(scene.claim("a").await, ClaimAnswer::Held);
     tx.commit().await.unwrap();
     assert_eq!((lock_timeout.as_str(), scene.rows().await.as_slice()), ("1ms", &[1][..]));
+    // On the role's `search_path` is a clock that stands still at 1 s.
+    scene.run(&format!("UPDATE {} SET expires_at_ms = 2000", scene.table)).await;
+    is_lost(begin_at(&scene, &held.tenure, &role.url).await);
     assert!(matches!(scene.claim("a").await, ClaimAnswer::Granted(_)));
 }
 
@@ -123,19 +130,17 @@ async fn a_connection_with_a_transaction_left_open_is_refused_and_closed() {
     assert_eq!(scene.rows().await, [0; 0]);
 }
 
+/// An attempt that ends soon, under a lease that lasts.
+fn impatient() -> Timings {
+    let (renew, attempt) = (Duration::from_secs(1), Duration::from_secs(2));
+    let (deadline, grace, margin) = (TTL / 2, TTL / 4, TTL / 8);
+    Timings::new(TimingParts { ttl: TTL, renew, attempt, deadline, grace, margin }).unwrap()
+}
+
 #[tokio::test]
 async fn a_row_that_somebody_keeps_locked_is_contention_and_no_loss() {
     let scene = Scene::new().await;
-    // An attempt that ends soon, under a lease that lasts.
-    let parts = TimingParts {
-        ttl: TTL,
-        renew: Duration::from_secs(1),
-        attempt: Duration::from_secs(2),
-        deadline: TTL / 2,
-        grace: TTL / 4,
-        margin: TTL / 8,
-    };
-    let held = hold(&scene.store, "a", Timings::new(parts).unwrap()).await;
+    let held = hold(&scene.store, "a", impatient()).await;
     let other = Sql::connect(&scene.url).await;
     other.run(&format!("BEGIN; SELECT 1 FROM {} FOR UPDATE", scene.table)).await;
     let guard = scene.store.guard(&held.tenure);
@@ -155,15 +160,7 @@ async fn a_row_that_somebody_keeps_locked_is_contention_and_no_loss() {
 #[tokio::test]
 async fn a_server_that_does_not_answer_is_given_up_on_within_the_attempt() {
     let scene = Scene::new().await;
-    let parts = TimingParts {
-        ttl: TTL,
-        renew: Duration::from_secs(1),
-        attempt: Duration::from_secs(2),
-        deadline: TTL / 2,
-        grace: TTL / 4,
-        margin: TTL / 8,
-    };
-    let held = hold(&scene.store, "a", Timings::new(parts).unwrap()).await;
+    let held = hold(&scene.store, "a", impatient()).await;
     let (proxy, url) = crate::support::proxied(&scene.url);
     let client = scene.client_at(&url).await;
     proxy.hold(lease_testkit::Direction::ToClient);
