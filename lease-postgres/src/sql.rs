@@ -383,11 +383,12 @@ fn bound(setting: &str, ms: u128) -> String {
     )
 }
 
-/// A guarded transaction, in the same flight: verifies the lease and keeps it from being claimed, as [`fence`] does; brings what
-/// the transaction is known by from now on. The wait for the row is bounded, and the session's own bound is
-/// in force again behind it.
-pub(crate) fn guard(table: &Table, lock_timeout_ms: u128) -> String {
-    let held = held(table);
+/// A guarded transaction, in the same message: verifies the lease and keeps it from being claimed, as [`fence`] does; brings what
+/// the transaction is known by from now on. The wait for the row is bounded, and the session's own bound is in force again behind it.
+///
+/// A message has no parameters. The texts are written so that no setting has a say in what they are.
+pub(crate) fn guard(table: &Table, name: &str, holder: &str, lock_timeout_ms: u128) -> String {
+    let held = held(table, &literal(name), &literal(holder));
     format!(
         "WITH before AS MATERIALIZED (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout),
          bounded AS MATERIALIZED (
@@ -397,6 +398,11 @@ pub(crate) fn guard(table: &Table, lock_timeout_ms: u128) -> String {
     )
 }
 
+fn literal(text: &str) -> String {
+    let hex = text.bytes().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    format!("pg_catalog.convert_from(pg_catalog.decode('{hex}', 'hex'), 'UTF8')")
+}
+
 /// What makes a transaction a guarded one. A claim takes the lock that `KEY SHARE` is in the way of, and is answered held until
 /// the transaction has ended; renewals pass. The lock is no savepoint's of the program's, for it is older than all of them.
 ///
@@ -404,14 +410,14 @@ pub(crate) fn guard(table: &Table, lock_timeout_ms: u128) -> String {
 /// claim since the snapshot fails it (40001), and renewals do not: they change no key, and the lock is taken on the newest
 /// version along with the one that is seen.
 pub(crate) fn fence(table: &Table) -> String {
-    format!("{} FOR KEY SHARE", held(table))
+    format!("{} FOR KEY SHARE", held(table, "$1", "$2"))
 }
 
-fn held(table: &Table) -> String {
+fn held(table: &Table, name: &str, holder: &str) -> String {
     let now = "pg_catalog.floor(EXTRACT(epoch FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) \
                1000::pg_catalog.numeric)::pg_catalog.int8";
     format!(
-        "SELECT term FROM {table} WHERE name OPERATOR(pg_catalog.=) $1 AND holder OPERATOR(pg_catalog.=) $2 \
+        "SELECT term FROM {table} WHERE name OPERATOR(pg_catalog.=) {name} AND holder OPERATOR(pg_catalog.=) {holder} \
          AND expires_at_ms OPERATOR(pg_catalog.>) {now}"
     )
 }

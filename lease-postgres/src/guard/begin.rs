@@ -6,14 +6,13 @@ use futures_util::future::join;
 use lease_core::guard::{GuardError, Guarding};
 use lease_core::store::{Limit, StoreError};
 use lease_core::{ErrorKind, LossReason};
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::client::{Guardable, Held};
 use super::guarded::{Guarded, Transaction, roll_back};
 use super::{Guard, watch};
-use crate::connection::{lock_timeout, of_begin};
+use crate::connection::{is_standby, lock_timeout};
 use crate::error::{leaves_connection, of_statement};
 use crate::sql;
 
@@ -67,37 +66,40 @@ async fn fly(guard: &Guard, client: &Client, limit: &Limit) -> Result<Transactio
 }
 
 async fn fenced(guard: &Guard, client: &Client, limit: &Limit) -> Result<Transaction, NotBegun> {
-    let beginning = sql::begin_guarded(guard.isolation, &guard.bounds);
-    let verify = sql::guard(guard.store.table(), lock_timeout(limit.left()));
     let (name, holder) = (guard.tenure.name().as_str(), guard.tenure.holder().hex());
-    let holder = holder.as_str();
-    let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
-        [(&name, Type::TEXT), (&holder, Type::TEXT)];
-    let (begun, verified) =
-        join(client.batch_execute(&beginning), client.query_typed(&verify, &values)).await;
-    begun.map_err(not_begun)?;
-    let rows = verified.map_err(|error| failed(of_statement(error)))?;
-    let row = rows.first().ok_or_else(|| clean(GuardError::Lost(LossReason::Refused)))?;
-    Transaction::read(row).map_err(failed)
+    let verify = sql::guard(guard.store.table(), name, holder.as_str(), lock_timeout(limit.left()));
+    ask(guard, client, &verify).await?.ok_or_else(|| clean(GuardError::Lost(LossReason::Refused)))
 }
 
 async fn unfenced(guard: &Guard, client: &Client) -> Result<Transaction, NotBegun> {
-    let beginning = sql::begin_guarded(guard.isolation, &guard.bounds);
-    let unfenced = sql::unfenced();
-    let (begun, told) = join(client.batch_execute(&beginning), client.query_typed(&unfenced, &[])).await;
-    begun.map_err(not_begun)?;
-    let rows = told.map_err(|error| failed(of_statement(error)))?;
-    let row =
-        rows.first().ok_or_else(|| failed(StoreError::new(ErrorKind::Other, "no transaction was told")))?;
-    Transaction::read(row).map_err(failed)
+    let no_row = || StoreError::new(ErrorKind::Other, "PostgreSQL did not tell the transaction's number");
+    ask(guard, client, &sql::unfenced()).await?.ok_or_else(|| failed(no_row()))
 }
 
-fn not_begun(error: tokio_postgres::Error) -> NotBegun {
-    let error = if error.code() == Some(&SqlState::DIVISION_BY_ZERO) {
-        let message = "a transaction had been left open on the connection; it was closed";
-        StoreError::new(ErrorKind::Unavailable, message).with_source(error)
-    } else {
-        of_begin(error)
+/// Begins and asks, in one message. One that is cut in two by a pause is waited for within the idle bound; of several, as
+/// the extended protocol has them, the server waits for the next without any bound.
+async fn ask(guard: &Guard, client: &Client, statement: &str) -> Result<Option<Transaction>, NotBegun> {
+    let beginning = sql::begin_guarded(guard.isolation, &guard.bounds);
+    let messages = client.simple_query(&format!("{beginning}; {statement}")).await.map_err(refused)?;
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    // The first is that of the beginning.
+    rows.skip(1).last().map(Transaction::read).transpose().map_err(failed)
+}
+
+fn refused(error: tokio_postgres::Error) -> NotBegun {
+    let left_open =
+        [SqlState::DIVISION_BY_ZERO, SqlState::ACTIVE_SQL_TRANSACTION, SqlState::IN_FAILED_SQL_TRANSACTION];
+    let error = match error.code() {
+        Some(code) if left_open.contains(code) => {
+            let message = "a transaction had been left open on the connection; it was closed";
+            StoreError::new(ErrorKind::Unavailable, message).with_source(error)
+        }
+        // What a standby says to READ WRITE.
+        Some(&SqlState::FEATURE_NOT_SUPPORTED) => is_standby().with_source(error),
+        _ => return failed(of_statement(error)),
     };
     NotBegun { error: GuardError::Failed(error.without_effect()), clean: false }
 }

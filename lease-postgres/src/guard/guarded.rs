@@ -10,13 +10,12 @@ use lease_core::guard::{GuardError, Guarding};
 use lease_core::store::{Effect, Limit, StoreError, damaged};
 use lease_core::{ErrorKind, Tenure};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Row, SimpleQueryMessage};
+use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 use super::client::{Guardable, Held};
 use super::verify;
 use crate::PostgresStore;
 use crate::error::of_statement;
-use crate::row::cell;
 use crate::sql;
 
 /// An open transaction, which no successor's claim overtakes. It owns the connection, and derefs to it: to the driver's
@@ -44,16 +43,18 @@ pub struct Guarded<C: Guardable> {
 /// Displayed as the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Transaction {
-    number: u64,
+    number: i64,
     pub(super) pid: i64,
 }
 
 impl Transaction {
     /// The row of `sql::guard` and `sql::unfenced`.
-    pub(super) fn read(row: &Row) -> Result<Self, StoreError> {
-        let (number, pid) = (cell::<&str>(row, 0, "", "xid")?, cell(row, 1, "", "pid")?);
-        let number = number.parse().map_err(|_| damaged("", "xid", number))?;
-        Ok(Self { number, pid })
+    pub(super) fn read(row: &SimpleQueryRow) -> Result<Self, StoreError> {
+        let number = |index, column| {
+            let text = row.try_get(index).ok().flatten().unwrap_or_default();
+            text.parse().map_err(|_| damaged("", column, text))
+        };
+        Ok(Self { number: number(0, "xid")?, pid: number(1, "pid")? })
     }
 }
 

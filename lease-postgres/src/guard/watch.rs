@@ -71,11 +71,20 @@ async fn end(store: &PostgresStore, transaction: Transaction, within: Duration) 
 
 #[cfg(test)]
 mod tests {
-    use tokio_postgres::NoTls;
+    use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(120);
+
+    async fn transaction_of(client: &Client) -> Transaction {
+        let messages = client.simple_query(&sql::unfenced()).await.unwrap();
+        let row = messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        Transaction::read(row.unwrap()).unwrap()
+    }
 
     #[tokio::test]
     async fn only_the_very_transaction_in_its_very_process_is_ended() {
@@ -84,13 +93,12 @@ mod tests {
         let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
         let connection = tokio::spawn(connection);
         client.batch_execute("BEGIN").await.unwrap();
-        let row = client.query_one(&sql::unfenced(), &[]).await.unwrap();
-        let transaction = Transaction::read(&row).unwrap();
+        let transaction = transaction_of(&client).await;
         let mut elsewhere = transaction;
         elsewhere.pid += 1;
         assert!(end(&store, elsewhere, PATIENCE).await.unwrap());
         client.batch_execute("COMMIT; BEGIN").await.unwrap();
-        let another = Transaction::read(&client.query_one(&sql::unfenced(), &[]).await.unwrap()).unwrap();
+        let another = transaction_of(&client).await;
         assert!(end(&store, transaction, PATIENCE).await.unwrap());
         client.batch_execute("SELECT 1").await.unwrap();
         assert!(!end(&store, another, PATIENCE).await.unwrap());

@@ -194,3 +194,20 @@ async fn a_role_that_may_only_read_the_leases_and_update_one_column_can_be_guard
     tx.commit().await.unwrap();
     assert_eq!(scene.rows().await, [1]);
 }
+
+#[tokio::test]
+async fn a_name_of_any_signs_is_found_whatever_the_session_makes_of_them() {
+    let scene = Scene::new().await;
+    for name in ["it's \\' a \"b\" $1 ä %", "\\", "''"] {
+        let held = scene.hold(name).await;
+        let client = scene.client().await;
+        client
+            .batch_execute("SET standard_conforming_strings = off; SET bytea_output = escape")
+            .await
+            .unwrap();
+        let tx = scene.store.guard(&held.tenure).begin(client).await.unwrap();
+        scene.run(&format!("UPDATE {} SET expires_at_ms = 1", scene.table)).await;
+        assert_eq!(scene.claim(name).await, ClaimAnswer::Held, "{name}");
+        tx.commit().await.unwrap();
+    }
+}
