@@ -61,7 +61,7 @@ impl Guard {
         Self { elsewhere: true, ..self }
     }
 
-    /// Begins a transaction on a connection that it owns from now on, and verifies the lease in the same round trip. The connection
+    /// Begins a transaction on a connection that it owns from now on, and verifies the lease in the same message. The connection
     /// may be behind a pooler, in transaction or session mode.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use lease_core::{Claimed, GuardError, GuardedError, Leases, Timings};
-use lease_postgres::{Guarded, PostgresStore};
+use lease_postgres::{Bounds, Guarded, PostgresStore};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio_postgres::{Client, NoTls};
@@ -38,7 +38,9 @@ fn one_guarded_transaction() {
             }
             Ok::<(), tokio_postgres::Error>(())
         };
-        match store.guard(&lease.tenure()).run(client, inserts).await {
+        // So long that without the fence a successor would be in before the server ends a session that stands still.
+        let bounds = Bounds { idle: Some(timings.ttl() * 2), ..Bounds::of_ttl(timings.ttl()) };
+        match store.guard(&lease.tenure()).bounds(bounds).run(client, inserts).await {
             Ok(()) => "Committed".to_owned(),
             Err(GuardedError::Guard(GuardError::Lost(_))) => "Lost".to_owned(),
             Err(GuardedError::Guard(GuardError::Unknown(_))) => "Unknown".to_owned(),
