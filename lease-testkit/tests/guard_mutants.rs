@@ -123,6 +123,12 @@ mutants! {
     the_only_writer_keeps_its_locks_when_dropped: KeepsLocksAfterDrop in OneWriter, [
         "undone::a_dropped_transaction_leaves_nothing",
     ];
+    a_begin_that_is_dropped_keeps_its_locks: LocksBeforeItsSession in FromBegin, [
+        "undone::a_begin_dropped_midway_keeps_no_successor_out",
+    ];
+    a_commit_that_is_dropped_goes_on_without_its_fence: CommitOutlivesItsDrop in AtCommit, [
+        "undone::a_commit_dropped_midway_is_whole_or_nothing_and_before_a_successor",
+    ];
     renewals_are_kept_out: RenewalsBlocked in FromBegin, ["renewing::a_renewal_passes_beside_an_open_transaction"];
     a_renewal_ends_the_transaction: RenewalEndsIt in AtCommit, [
         "renewing::renewals_and_transactions_at_once_lose_nothing",
