@@ -110,7 +110,7 @@ async fn a_panic_of_the_closure_rolls_back_and_its_connection_does_not_go_back_t
     let (guard, object, insert) =
         (scene.store.guard(&held.tenure), pool.get().await.unwrap(), scene.insert(1));
     let ran = tokio::spawn(async move {
-        let panics = async |tx: &mut Guarded<Object>| -> Result<(), ()> {
+        let panics = async |tx: &Guarded<Object>| -> Result<(), ()> {
             tx.execute(&insert, &[]).await.unwrap();
             panic!("a defect of the program")
         };
@@ -217,7 +217,7 @@ async fn a_session_that_the_stores_role_may_not_end_is_ended_by_the_bounds() {
     scene.run(&format!("GRANT SELECT, INSERT, UPDATE ON {} TO {}", scene.table, role.name)).await;
     let store = PostgresStore::options().table(&scene.table).unwrap().open(&role.url).unwrap();
     let held = hold(&store, "a", Timings::from_ttl(crate::support::TTL).unwrap()).await;
-    let bounds = Bounds { statement: Some(Duration::from_secs(2)), ..Bounds::of_ttl(crate::support::TTL) };
+    let bounds = Bounds::of_ttl(crate::support::TTL).statement(Duration::from_secs(2));
     let tx = loop {
         // A superuser's.
         match store.guard(&held.tenure).bounds(bounds).begin(scene.client().await).await {

@@ -156,10 +156,7 @@ async fn the_statement_bound_does_not_cut_the_commit_short() {
              FOR EACH ROW EXECUTE FUNCTION {function}()"
         ))
         .await;
-    let bounds = lease_postgres::Bounds {
-        statement: Some(std::time::Duration::from_secs(1)),
-        ..lease_postgres::Bounds::of_ttl(crate::support::TTL)
-    };
+    let bounds = Bounds::of_ttl(TTL).statement(Duration::from_secs(1));
     loop {
         let guard = scene.store.guard(&held.tenure).bounds(bounds);
         let tx = guard.begin(scene.client().await).await.unwrap();

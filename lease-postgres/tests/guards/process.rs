@@ -32,14 +32,14 @@ fn one_guarded_transaction() {
             Ok(Claimed::Granted(lease)) => lease,
             other => return format!("no lease: {other:?}"),
         };
-        let inserts = async |tx: &mut Guarded<Client>| {
+        let inserts = async |tx: &Guarded<Client>| {
             for n in 1..=3 {
                 tx.batch_execute(&format!("INSERT INTO {rows} VALUES ({n})")).await?;
             }
             Ok::<(), tokio_postgres::Error>(())
         };
         // So long that without the fence a successor would be in before the server ends a session that stands still.
-        let bounds = Bounds { idle: Some(timings.ttl() * 2), ..Bounds::of_ttl(timings.ttl()) };
+        let bounds = Bounds::of_ttl(timings.ttl()).idle(timings.ttl() * 2);
         match store.guard(&lease.tenure()).bounds(bounds).run(client, inserts).await {
             Ok(()) => "Committed".to_owned(),
             Err(GuardedError::Guard(GuardError::Lost(_))) => "Lost".to_owned(),

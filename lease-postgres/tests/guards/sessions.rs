@@ -70,7 +70,7 @@ async fn what_the_session_has_set_for_itself_is_in_force_unless_a_bound_is_tight
 async fn a_bound_that_is_not_wanted_is_not_set() {
     let scene = Scene::new().await;
     let held = scene.hold("a").await;
-    let none = Bounds { idle: None, statement: None, unread: None, check: None };
+    let none = Bounds::of_ttl(TTL).idle(None).statement(None).unread(None).check(None);
     let tx = scene.store.guard(&held.tenure).bounds(none).begin(scene.client().await).await.unwrap();
     assert_eq!(settings(&tx).await[..4], ["0", "0", "0", "0"]);
     tx.commit().await.unwrap();
@@ -119,13 +119,13 @@ async fn a_connection_with_a_transaction_left_open_is_refused_and_closed() {
         let client = scene.client().await;
         client.batch_execute("BEGIN").await.unwrap();
         client.batch_execute(&left.replace("rows", &scene.rows)).await.unwrap();
-        is_failed(scene.store.guard(&held.tenure).begin(client).await, ErrorKind::Unavailable);
+        is_failed(scene.store.guard(&held.tenure).begin(client).await, ErrorKind::Invalid);
         scene.no_session_is_left().await;
     }
     let client = scene.client().await;
     client.batch_execute("BEGIN").await.unwrap();
     client.batch_execute("SELECT 1 / 0").await.unwrap_err();
-    is_failed(scene.store.guard(&held.tenure).begin(client).await, ErrorKind::Unavailable);
+    is_failed(scene.store.guard(&held.tenure).begin(client).await, ErrorKind::Invalid);
     scene.no_session_is_left().await;
     assert_eq!(scene.rows().await, [0; 0]);
 }
