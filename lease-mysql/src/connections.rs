@@ -54,6 +54,21 @@ enum Source {
     Borrowed(Pool),
 }
 
+/// Runs what nobody waits for, from anywhere.
+pub(crate) enum Spawner {
+    Own(IoThread),
+    Users(Handle),
+}
+
+impl Spawner {
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Self::Own(thread) => drop(thread.spawn(task)),
+            Self::Users(runtime) => drop(runtime.spawn(task)),
+        }
+    }
+}
+
 impl Connections {
     /// Connections of the store's own; none is opened yet.
     pub(crate) fn own(target: &Target) -> Result<Self, StoreError> {
@@ -155,20 +170,22 @@ impl Connections {
     ) -> Result<T, StoreError> {
         match &self.source {
             Source::Own { io, .. } => io.run(call).await,
-            Source::Borrowed(_) => {
-                let runtime = Handle::try_current().map_err(|missing| {
-                    let message = "a store on a pool of yours can only be used on a tokio runtime";
-                    StoreError::new(ErrorKind::Runtime, message).with_source(missing).without_effect()
-                })?;
-                match runtime.spawn(call).await {
-                    Ok(answer) => answer,
-                    Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
-                    Err(ended) => {
-                        let message = "the runtime that the store was used on has ended";
-                        Err(StoreError::new(ErrorKind::Runtime, message).with_source(ended))
-                    }
+            Source::Borrowed(_) => match current_runtime()?.spawn(call).await {
+                Ok(answer) => answer,
+                Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
+                Err(ended) => {
+                    let message = "the runtime that the store was used on has ended";
+                    Err(StoreError::new(ErrorKind::Runtime, message).with_source(ended))
                 }
-            }
+            },
+        }
+    }
+
+    /// Where the store's statements run, for what nobody waits for.
+    pub(crate) fn spawner(&self) -> Result<Spawner, StoreError> {
+        match &self.source {
+            Source::Own { io, .. } => Ok(Spawner::Own(io.clone())),
+            Source::Borrowed(_) => current_runtime().map(Spawner::Users),
         }
     }
 
@@ -229,6 +246,13 @@ impl Connections {
             }
         }
     }
+}
+
+fn current_runtime() -> Result<Handle, StoreError> {
+    Handle::try_current().map_err(|missing| {
+        let message = "a store on a pool of yours can only be used on a tokio runtime";
+        StoreError::new(ErrorKind::Runtime, message).with_source(missing).without_effect()
+    })
 }
 
 /// A connection of the store's own that is ready for a flight.

@@ -78,6 +78,20 @@ pub(crate) fn number(error: &StoreError) -> Option<u16> {
     }
 }
 
+/// Whether there was no session to be ended.
+pub(crate) fn is_gone<T>(killed: Result<T, StoreError>) -> Result<bool, StoreError> {
+    match killed {
+        Ok(_) => Ok(false),
+        Err(error) if number(&error) == Some(NO_SUCH_THREAD) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether an error with this number is contention; InnoDB has rolled back the whole transaction for some of them.
+pub(crate) fn is_contention(number: u16) -> bool {
+    classify(number).kind == ErrorKind::Busy
+}
+
 /// What an insert of a name says when the name is taken: there is a row, or somebody has it locked or is just making it.
 pub(crate) const NAME_TAKEN: [u16; 3] = [1062, LOCK_WAIT_TIMEOUT, LOCK_NOWAIT];
 /// A lock was waited for as long as the session lets it, or, on MariaDB, not at all.
@@ -86,6 +100,10 @@ pub(crate) const LOCK_WAIT_TIMEOUT: u16 = 1205;
 pub(crate) const LOCK_NOWAIT: u16 = 3572;
 /// A transaction is open already.
 pub(crate) const IN_TRANSACTION: u16 = 1568;
+/// The session to be ended is not there.
+pub(crate) const NO_SUCH_THREAD: u16 = 1094;
+/// The savepoint is not there: the transaction is another one.
+pub(crate) const NO_SAVEPOINT: u16 = 1305;
 /// The table is not there.
 pub(crate) const NO_SUCH_TABLE: u16 = 1146;
 /// The column is there already.
@@ -180,7 +198,8 @@ const CLASSES: &[(&[u16], Class)] = &[
     (&[3118, 4151], none(ErrorKind::Denied, "the user's account is locked")),
     (&[3159, 4164], none(ErrorKind::Denied, "the server wants TLS: set ssl-mode=REQUIRED or stricter")),
     (&[1044], none(ErrorKind::Denied, "the user may not use the database")),
-    (&[1142, 1143, 1227, 1370], none(ErrorKind::Denied, "the user lacks a right")),
+    // To write; to end another user's session.
+    (&[1142, 1143, 1227, 1370, 1095], none(ErrorKind::Denied, "the user lacks a right")),
     (&[1049], none(ErrorKind::Schema, "the database does not exist; create it, then run migrate()")),
     (&[1046], none(ErrorKind::Invalid, "no database is chosen; name it in the URL")),
     (&[NO_SUCH_TABLE], none(ErrorKind::Schema, "the lease table is missing; run migrate()")),

@@ -4,6 +4,8 @@ mod check;
 mod connection;
 mod connections;
 mod error;
+mod fence;
+mod guard;
 mod opener;
 mod options;
 mod product;
@@ -14,6 +16,8 @@ mod store;
 mod tls;
 mod url;
 
+pub use fence::Fence;
+pub use guard::{Bounds, Guard, Guarded, Isolation};
 pub use options::MysqlOptions;
 pub use store::MysqlStore;
 

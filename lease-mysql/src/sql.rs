@@ -36,6 +36,8 @@
 use lease_core::LeaseName;
 use lease_core::store::{Holding, Identifier};
 
+use crate::guard::{Bounds, Isolation};
+
 /// The database's clock: milliseconds since 1970 UTC at the start of the statement. `UNIX_TIMESTAMP()` without an argument
 /// is in no time zone, and no zone's offset has a fraction of a second. `UNIX_TIMESTAMP(NOW(3))`, which
 /// looks simpler, is an hour off in the hour that comes twice when daylight saving ends.
@@ -353,6 +355,131 @@ pub(crate) fn claim_rerun(table: &Identifier) -> String {
 /// `last_slot`.
 pub(crate) fn last_slot(table: &Identifier) -> String {
     format!("SELECT slot_ms FROM `{table}` WHERE name = :name")
+}
+
+/// The first flight of a guarded transaction. What is set for its length is kept aside, and set back by [`COMMIT_GUARDED`]'s flight or
+/// that of a rollback:
+///
+/// - `autocommit = 0`: what comes behind a statement that commits implicitly is in a transaction, too, and nobody commits that.
+/// - the bounds, never looser than what was there. 0 is no limit to the two of them that can be 0. (MySQL takes no sum of its own
+///   numbers for one without being told so.)
+///
+/// The level is that of the next transaction only; to set it is refused (1568) inside one that somebody left open. `mark` is
+/// the name of a savepoint, by which the transaction is known again, and of a lock of the session's, by which the session is: other
+/// servers' sessions can have its number.
+pub(crate) fn begin_guarded(isolation: Isolation, bounds: &Bounds, mark: &str) -> Vec<String> {
+    let seconds = |setting: &str, seconds: Option<u64>| {
+        seconds.map_or_else(String::new, |seconds| {
+            format!(", {setting} = CAST(LEAST(@@SESSION.{setting}, {seconds}) AS UNSIGNED)")
+        })
+    };
+    let limits = bounds.statement_ms().map_or_else(String::new, |ms| {
+        let least = |setting: &str, limit: &str| {
+            format!("IF(@@SESSION.{setting} = 0, {limit}, LEAST(@@SESSION.{setting}, {limit}))")
+        };
+        let mariadb = least("max_statement_time", &format!("{}.{:03}", ms / 1000, ms % 1000));
+        let mysql = least("max_execution_time", &ms.to_string());
+        format!(
+            " /*M!100600 , max_statement_time = {mariadb} */ \
+             /*!80000 , max_execution_time = CAST({mysql} AS UNSIGNED) */"
+        )
+    });
+    let (idle, unread) = (bounds.idle_seconds(), bounds.unread_seconds());
+    let set = [
+        "SET SESSION autocommit = 0".to_owned(),
+        seconds("wait_timeout", idle),
+        seconds("net_read_timeout", idle),
+        seconds("net_write_timeout", unread),
+        limits,
+    ];
+    vec![
+        "SET @lease_autocommit = @@SESSION.autocommit, @lease_idle = @@SESSION.wait_timeout, \
+         @lease_sending = @@SESSION.net_read_timeout, @lease_unread = @@SESSION.net_write_timeout, \
+         @lease_lock_wait = NULL, @lease_snapshot = NULL /*M!100600 , @lease_statement = @@SESSION.max_statement_time */ \
+         /*!80000 , @lease_statement = @@SESSION.max_execution_time */"
+            .to_owned(),
+        set.concat(),
+        format!("SET TRANSACTION ISOLATION LEVEL {}, READ WRITE", isolation.level()),
+        "START TRANSACTION".to_owned(),
+        format!("SAVEPOINT {mark}"),
+        format!("SELECT GET_LOCK('{mark}', 0) LIMIT 1"),
+    ]
+}
+
+/// The last of that flight: a row when the lease is held. It locks nothing. (Every read with a LIMIT, for `sql_select_limit` can be 0.)
+pub(crate) fn guard(table: &Identifier) -> String {
+    format!("{} LIMIT 1", verify(table))
+}
+
+/// Asked after a statement that failed: with what number, and, in the answer's flags, whether a transaction is open.
+pub(crate) const WHAT_FAILED: &str = "SHOW ERRORS LIMIT 1";
+
+/// A row when the lease is held, which no claim changes then until the transaction has ended; else error 1242, since a subquery has two
+/// rows, so that a `COMMIT` behind it in the same text is not run. It reads what is newest, at every level, and waits for whoever writes the row.
+pub(crate) fn fence(table: &Identifier) -> String {
+    format!(
+        "SELECT CASE WHEN EXISTS (SELECT 1 FROM `{table}` WHERE name = :name AND holder = :holder
+                                  AND expires_at_ms > {NOW} LOCK IN SHARE MODE)
+                THEN 1 ELSE (SELECT 1 UNION ALL SELECT 2) END LIMIT 1"
+    )
+}
+
+/// The last flight, of which the server runs nothing behind what fails: a short wait for the row and no limit that could cut the
+/// commit short; that this is still the transaction that was begun (1305 when not), before the fence, so that a transaction that was ended
+/// is never told to be lost; the fence; the commit. With innodb_snapshot_isolation the fence would fail (1020) at repeatable read for
+/// every renewal since the beginning.
+pub(crate) fn commit_guarded(fence: Option<String>, mark: &str) -> Vec<String> {
+    let mut flight = vec![
+        "SET @lease_lock_wait = COALESCE(@lease_lock_wait, @@SESSION.innodb_lock_wait_timeout) \
+         /*M!101108 , @lease_snapshot = COALESCE(@lease_snapshot, @@SESSION.innodb_snapshot_isolation) */"
+            .to_owned(),
+        "SET SESSION innodb_lock_wait_timeout = 1 /*M!101108 , innodb_snapshot_isolation = 0 */ \
+         /*M!100600 , max_statement_time = 0 */ /*!80000 , max_execution_time = 0 */"
+            .to_owned(),
+        format!("RELEASE SAVEPOINT {mark}"),
+        format!("SAVEPOINT {mark}"),
+    ];
+    flight.extend(fence);
+    flight.push(COMMIT_GUARDED.to_owned());
+    flight.extend(set_back(mark));
+    flight
+}
+
+/// The statement of [`commit_guarded`] that commits.
+pub(crate) const COMMIT_GUARDED: &str = "COMMIT AND NO CHAIN NO RELEASE";
+
+/// Undoes all of the transaction that was begun; 1305 when it is another one that is open, or none.
+pub(crate) fn undo_guarded(mark: &str) -> String {
+    format!("ROLLBACK TO SAVEPOINT {mark}")
+}
+
+/// Undoes what is open, whatever it is.
+pub(crate) fn roll_back_guarded(mark: &str) -> Vec<String> {
+    let mut flight = vec!["ROLLBACK AND NO CHAIN NO RELEASE".to_owned()];
+    flight.extend(set_back(mark));
+    flight
+}
+
+/// The session as it was, and then its lock.
+fn set_back(mark: &str) -> [String; 3] {
+    [
+        "SET SESSION autocommit = @lease_autocommit, wait_timeout = @lease_idle, net_read_timeout = @lease_sending, \
+         net_write_timeout = @lease_unread, \
+         innodb_lock_wait_timeout = CAST(COALESCE(@lease_lock_wait, @@SESSION.innodb_lock_wait_timeout) AS UNSIGNED) \
+         /*M!101108 , innodb_snapshot_isolation = CAST(COALESCE(@lease_snapshot, @@SESSION.innodb_snapshot_isolation) AS UNSIGNED) */ \
+         /*M!100600 , max_statement_time = @lease_statement */ /*!80000 , max_execution_time = @lease_statement */"
+            .to_owned(),
+        "SET @lease_autocommit = NULL, @lease_idle = NULL, @lease_sending = NULL, @lease_unread = NULL, \
+         @lease_lock_wait = NULL, @lease_snapshot = NULL, @lease_statement = NULL"
+            .to_owned(),
+        format!("DO RELEASE_LOCK('{mark}')"),
+    ]
+}
+
+/// Ends the session that has the lock, and with it its transaction; error 1094 when none has, for a lock outlives its session's
+/// transaction. `KILL QUERY` would leave the transaction open.
+pub(crate) fn end_guarded(mark: &str) -> String {
+    format!("KILL CONNECTION IS_USED_LOCK('{mark}')")
 }
 
 /// Bytes as a literal that has no quotes, needs no escape, and means the same in every character set and SQL mode.

@@ -11,10 +11,12 @@ use lease_core::store::{
     Inspection, Limit, Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, Repeat, ResignAnswer,
     SlotAnswer, SlotEnd, SlotState, StoreError, UnfinishedSlot, VerifyAnswer, slot_of, term_of, ttl_ms,
 };
-use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Term};
+use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Tenure, Term};
 use mysql_async::{Row, Value};
 
-use crate::connections::{Connections, Lane};
+use crate::connections::{Connections, Lane, Spawner};
+use crate::fence::Fence;
+use crate::guard::Guard;
 use crate::options::MysqlOptions;
 use crate::row::{
     Answer, Flight, Values, claim_values, clock_and_lease, integer, no_row, slot_state, string, text,
@@ -61,6 +63,17 @@ impl MysqlStore {
     /// Fails with [`ErrorKind::Invalid`] when `table` is no plain identifier.
     pub fn schema(table: &str) -> Result<String, StoreError> {
         Ok(format!("{};\n", sql::create_table(&Identifier::new(table)?)))
+    }
+
+    /// Transactions that never commit after a successor's claim. See the [crate's documentation](crate#guarded-transactions).
+    pub fn guard(&self, tenure: &Tenure) -> Guard {
+        Guard::new(self, tenure)
+    }
+
+    /// The statements that make a transaction a guarded one, for other drivers. See the
+    /// [crate's documentation](crate#the-pieces-alone).
+    pub fn fence(&self, tenure: &Tenure) -> Fence {
+        Fence::new(self.table(), tenure)
     }
 
     pub(crate) fn new(connections: Connections, table: Identifier) -> Result<Self, StoreError> {
@@ -128,11 +141,25 @@ impl MysqlStore {
         answers.pop().ok_or_else(no_row)
     }
 
-    fn limit(&self, within: Duration) -> Limit {
+    /// Ends the session of a guarded transaction, and says whether there was none.
+    pub(crate) async fn end_guarded(&self, mark: &str, within: Duration) -> Result<bool, StoreError> {
+        let kill = Flight::Many(vec![sql::end_guarded(mark)]);
+        error::is_gone(self.send(Lane::Holder, Repeat::Always, self.limit(within), kill).await)
+    }
+
+    pub(crate) fn spawner(&self) -> Result<Spawner, StoreError> {
+        self.shared.connections.spawner()
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.clock
+    }
+
+    pub(crate) fn limit(&self, within: Duration) -> Limit {
         Limit::new(&self.shared.clock, within)
     }
 
-    fn table(&self) -> &Identifier {
+    pub(crate) fn table(&self) -> &Identifier {
         &self.shared.table
     }
 }
@@ -395,7 +422,7 @@ fn of(name: &LeaseName) -> Values {
     vec![("name", text(name.as_str()))]
 }
 
-fn held_by(name: &LeaseName, holder: &Holder) -> Values {
+pub(crate) fn held_by(name: &LeaseName, holder: &Holder) -> Values {
     vec![("name", text(name.as_str())), ("holder", text(holder.hex().as_str()))]
 }
 

@@ -20,6 +20,7 @@ macro_rules! on {
             }
 
             lease_testkit::suite!(subject);
+            lease_testkit::guard_suite!(subject);
         }
 
         mod least_rights {
@@ -32,6 +33,7 @@ macro_rules! on {
             }
 
             lease_testkit::suite!(subject);
+            lease_testkit::guard_suite!(subject);
         }
 
         mod hostile {
@@ -44,6 +46,7 @@ macro_rules! on {
             }
 
             lease_testkit::suite!(subject);
+            lease_testkit::guard_suite!(subject);
         }
 
         mod callers_pool {
@@ -56,6 +59,7 @@ macro_rules! on {
             }
 
             lease_testkit::suite!(subject);
+            lease_testkit::guard_suite!(subject);
         }
 
         /// As the driver's own default is.
@@ -69,6 +73,7 @@ macro_rules! on {
             }
 
             lease_testkit::suite!(subject);
+            lease_testkit::guard_suite!(subject);
         }
     };
 }

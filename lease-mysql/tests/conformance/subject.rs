@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease_core::{LeaseName, LeaseStore};
+use lease_core::store::StoreError;
+use lease_core::{ErrorKind, GuardError, LeaseName, LeaseStore, Tenure};
 use lease_mysql::mysql_async::prelude::Queryable;
-use lease_mysql::mysql_async::{Conn, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts};
-use lease_mysql::{MysqlOptions, MysqlStore};
-use lease_testkit::{Damage, Subject};
+use lease_mysql::mysql_async::{Conn, Error, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts};
+use lease_mysql::{Guarded, MysqlOptions, MysqlStore};
+use lease_testkit::{Damage, GuardSubject, GuardedWork, Subject};
 use test_servers::{Product, Server, Setup};
 use tokio::sync::OnceCell;
 
@@ -80,6 +81,8 @@ impl Place {
         // Texts of another character set, unless a column says otherwise.
         root.query_drop(format!("CREATE DATABASE {database} CHARACTER SET latin1")).await.unwrap();
         let bare = url.rsplit_once('/').unwrap().0;
+        // The program's own, of the guard suite.
+        root.query_drop(format!("CREATE TABLE {database}.notes (note VARCHAR(100) NOT NULL)")).await.unwrap();
         if self.way != Way::LeastRights {
             return format!("{bare}/{database}");
         }
@@ -169,5 +172,47 @@ impl Subject for OnServer {
         conn.exec_drop(sql, (name.as_str(),)).await.unwrap();
         assert_eq!(conn.affected_rows(), 1);
         conn.disconnect().await.unwrap();
+    }
+}
+
+#[async_trait]
+impl GuardSubject for OnServer {
+    async fn begin(&self, tenure: &Tenure) -> Result<Box<dyn GuardedWork>, GuardError> {
+        let transaction = self.store.guard(tenure).begin(self.connect().await).await?;
+        Ok(Box::new(Work(transaction)))
+    }
+
+    async fn committed(&self, prefix: &str) -> Vec<String> {
+        let mut conn = self.connect().await;
+        conn.exec("SELECT note FROM notes WHERE note LIKE CONCAT(?, '%')", (prefix,)).await.unwrap()
+    }
+}
+
+impl OnServer {
+    async fn connect(&self) -> Conn {
+        Conn::new(OptsBuilder::from_opts(Opts::from_url(&self.url).unwrap()).prefer_socket(false))
+            .await
+            .unwrap()
+    }
+}
+
+struct Work(Guarded);
+
+#[async_trait]
+impl GuardedWork for Work {
+    async fn write(&mut self, note: &str) -> Result<(), GuardError> {
+        let written = self.0.exec_drop("INSERT INTO notes (note) VALUES (?)", (note,)).await;
+        written.map_err(|error| match error {
+            Error::Other(refused) => *refused.downcast().unwrap(),
+            error => GuardError::Failed(StoreError::new(ErrorKind::Other, error.to_string())),
+        })
+    }
+
+    async fn commit(self: Box<Self>) -> Result<(), GuardError> {
+        self.0.commit().await.map(drop)
+    }
+
+    async fn roll_back(self: Box<Self>) -> Result<(), GuardError> {
+        self.0.rollback().await.map(drop)
     }
 }
