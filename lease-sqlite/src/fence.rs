@@ -1,7 +1,7 @@
 //! The pieces of a guarded transaction, for programs that do not use the guard.
 
 use lease_core::Tenure;
-use lease_core::store::millis;
+use lease_core::store::{HolderHex, millis};
 
 use crate::{SqliteStore, sql};
 
@@ -22,16 +22,15 @@ use crate::{SqliteStore, sql};
 /// ```
 /// # use lease_core::Tenure;
 /// # use lease_sqlite::SqliteStore;
-/// use rusqlite::{Connection, OptionalExtension, params};
+/// use rusqlite::{Connection, OptionalExtension};
 ///
 /// fn pay(store: &SqliteStore, tenure: &Tenure, connection: &mut Connection) -> rusqlite::Result<bool> {
 ///     let fence = store.fence(tenure);
 ///     let renewal = tenure.carry_renewal();
-///     connection.execute_batch(fence.begin)?;
+///     connection.execute_batch(fence.begin())?;
 ///     let held = || -> rusqlite::Result<bool> {
-///         let params = params![fence.name, fence.holder, fence.ttl_ms];
-///         let term: Option<i64> = connection.query_row(&fence.verify, params, |row| row.get(0)).optional()?;
-///         if term.is_none() {
+///         let term = connection.query_row(fence.verify(), fence.parameters(), |row| row.get::<_, i64>(0));
+///         if term.optional()?.is_none() {
 ///             return Ok(false);
 ///         }
 ///         connection.execute("UPDATE accounts SET balance = balance - 10 WHERE id = 7", [])?;
@@ -41,27 +40,40 @@ use crate::{SqliteStore, sql};
 ///         let _ = connection.execute_batch("ROLLBACK");
 ///         return held.and(Ok(false));
 ///     }
-///     connection.execute_batch(fence.commit)?; // after an error: roll back
+///     connection.execute_batch(fence.commit())?; // after an error: roll back
 ///     renewal.committed();
 ///     Ok(true)
 /// }
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Debug, Clone)]
 pub struct Fence {
+    verify: String,
+    name: String,
+    holder: HolderHex,
+    ttl_ms: i64,
+}
+
+impl Fence {
     /// Takes the write lock before anything is read. A plain `BEGIN` takes it too late.
-    pub begin: &'static str,
-    /// Answers with one row, the term, while the lease is held, which it is for a ttl from then on; with none when it is
-    /// lost. `?1` is [`name`](Self::name), `?2` [`holder`](Self::holder), `?3` [`ttl_ms`](Self::ttl_ms).
-    pub verify: String,
+    pub fn begin(&self) -> &str {
+        sql::BEGIN
+    }
+
+    /// The first statement, with the [`parameters`](Self::parameters) `?1`, `?2` and `?3`: one row, the term, when the lease is
+    /// held, which it is for a ttl from then on; no row: it is lost.
+    pub fn verify(&self) -> &str {
+        &self.verify
+    }
+
+    /// The name and the holder's token, both text, and the ttl in milliseconds.
+    pub fn parameters(&self) -> (&str, &str, i64) {
+        (&self.name, self.holder.as_str(), self.ttl_ms)
+    }
+
     /// The end. With a rollback journal it may be refused as busy, with the transaction open still.
-    pub commit: &'static str,
-    /// The name of the lease.
-    pub name: String,
-    /// The token of its claim, in hexadecimal.
-    pub holder: String,
-    /// The ttl, in milliseconds.
-    pub ttl_ms: i64,
+    pub fn commit(&self) -> &str {
+        sql::COMMIT
+    }
 }
 
 impl SqliteStore {
@@ -69,11 +81,9 @@ impl SqliteStore {
     /// [`guard`](Self::guard).
     pub fn fence(&self, tenure: &Tenure) -> Fence {
         Fence {
-            begin: sql::BEGIN,
             verify: sql::guard(self.table()),
-            commit: sql::COMMIT,
             name: tenure.name().to_string(),
-            holder: tenure.holder().to_string(),
+            holder: tenure.holder().hex(),
             ttl_ms: millis(tenure.timings().ttl()),
         }
     }

@@ -281,7 +281,7 @@ impl Guarded<'_> {
     }
 
     fn undo(&mut self) -> Result<(), Failure> {
-        watch::remove_progress_handler(self.connection)?;
+        watch::let_it_be_undone(self.connection);
         if !self.connection.is_autocommit() {
             self.connection.execute_batch(sql::ROLLBACK)?;
         }

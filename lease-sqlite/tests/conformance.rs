@@ -84,11 +84,10 @@ impl GuardSubject for OnFile {
         std::thread::spawn(move || {
             let mut connection = Connection::open(path).unwrap();
             match guard.begin(&mut connection) {
-                Err(error) => begun.send(Err(error)).unwrap(),
-                Ok(tx) => {
-                    begun.send(Ok(())).unwrap();
-                    serve(tx, to_do);
-                }
+                Err(error) => drop(begun.send(Err(error))),
+                Ok(tx) if begun.send(Ok(())).is_ok() => serve(tx, to_do),
+                // Dropped by whoever began it.
+                Ok(_) => {}
             }
         });
         has_begun.await.unwrap()?;
@@ -125,10 +124,10 @@ fn serve(tx: Guarded<'_>, mut orders: mpsc::UnboundedReceiver<(Order, Answer)>) 
         match order {
             Order::Write(note) => {
                 let written = tx.execute("INSERT INTO other VALUES (?1)", [note]).map(drop);
-                answer.send(written.map_err(failed)).unwrap();
+                drop(answer.send(written.map_err(failed)));
             }
-            Order::Commit => return answer.send(tx.commit()).unwrap(),
-            Order::RollBack => return answer.send(tx.rollback()).unwrap(),
+            Order::Commit => return drop(answer.send(tx.commit())),
+            Order::RollBack => return drop(answer.send(tx.rollback())),
         }
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use lease_core::store::{StoreError, VerifyAnswer};
 use lease_core::{ErrorKind, LeaseStore, Tenure, Term};
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, params};
 
 use crate::SqliteStore;
 use crate::error::Failure;
@@ -101,8 +101,9 @@ pub(super) fn verify_and_renew(connection: &Connection, fence: &Fence) -> Result
     // As on the store's own connections, no trigger of the file's fires.
     let triggers = connection.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    let params = params![fence.name, fence.holder, fence.ttl_ms];
-    let term = answer(connection, &fence.verify, params, |row| Cell::new(row, &fence.name, 0, "term").term());
+    let (name, ..) = fence.parameters();
+    let term =
+        answer(connection, fence.verify(), fence.parameters(), |row| Cell::new(row, name, 0, "term").term());
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, triggers)?;
     term
 }

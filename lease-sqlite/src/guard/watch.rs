@@ -95,15 +95,16 @@ fn is_sure(ask: impl FnOnce() -> bool) -> bool {
 
 /// Removes what [`Watch::install`] has installed.
 pub(super) fn remove(connection: &mut Connection) {
+    let_it_be_undone(connection);
     // What cannot be removed goes on to refuse.
-    let _ = remove_progress_handler(connection);
-    let _ = connection.rollback_hook(None::<fn()>);
     let _ = connection.commit_hook(None::<fn() -> bool>);
 }
 
-/// Lets a statement run to its end that is to undo the transaction.
-pub(super) fn remove_progress_handler(connection: &mut Connection) -> rusqlite::Result<()> {
-    connection.progress_handler(0, None::<fn() -> bool>)
+/// Removes all but the refusal of commits, so that a rollback runs to its end. The rollback hook is not left to a
+/// connection that is closed with its transaction open: some versions of the driver call it then after they have freed it.
+pub(super) fn let_it_be_undone(connection: &mut Connection) {
+    let _ = connection.progress_handler(0, None::<fn() -> bool>);
+    let _ = connection.rollback_hook(None::<fn()>);
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use lease_core::store::ClaimAnswer;
 use lease_core::{GuardError, GuardedError, LeaseStore};
 
 use crate::scene::{ENDLESS, INSERT, Scene, is_lost, the_guards};
-use crate::support::{JOURNALS, Journal, LONG, TTL, granted, is_busy, name, new_claim};
+use crate::support::{JOURNALS, Journal, LONG, TTL, eventually, granted, is_busy, name, new_claim};
 
 #[tokio::test]
 async fn a_lease_that_somebody_else_has_lets_no_statement_run() {
@@ -38,17 +38,24 @@ async fn a_lease_whose_deadline_has_passed_or_whose_row_has_expired_lets_no_stat
 
 #[tokio::test]
 async fn a_loss_while_the_lock_is_waited_for_ends_the_wait() {
-    let scene = Scene::new(Journal::Wal).await;
-    let other = scene.connection();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let guard = scene.store.guard(&scene.tenure());
-    let run = tokio::spawn(guard.run(Box::new(scene.connection()), |tx| tx.execute(INSERT, [])));
-    // Whether it waits already or not.
-    tokio::task::yield_now().await;
-    scene.lose();
-    is_lost(&the_guards(run.await.unwrap().1));
-    other.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(scene.rows(), 0);
+    for is_lost in [true, false] {
+        let scene = Scene::new(Journal::Wal).await;
+        let other = scene.connection();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let guard = scene.store.guard(&scene.tenure());
+        let looks = scene.clock.looks();
+        let run = tokio::spawn(guard.run(Box::new(scene.connection()), |tx| tx.execute(INSERT, [])));
+        eventually("it asks again and again", || scene.clock.looks() > looks + 10).await;
+        if is_lost {
+            scene.lose();
+            assert!(matches!(the_guards(run.await.unwrap().1), Err(GuardError::Lost(_))));
+            other.execute_batch("ROLLBACK").unwrap();
+        } else {
+            other.execute_batch("ROLLBACK").unwrap();
+            run.await.unwrap().1.unwrap();
+        }
+        assert_eq!(scene.rows(), i64::from(!is_lost));
+    }
 }
 
 #[tokio::test]
@@ -105,7 +112,6 @@ async fn a_loss_before_the_commit_rolls_back_and_stands_before_the_works_own_err
     }
 }
 
-/// The hook alone says so here: the last look before it said held.
 #[tokio::test]
 async fn a_loss_while_the_commit_waits_for_readers_rolls_back() {
     let scene = Scene::new(Journal::Delete).await;

@@ -4,7 +4,7 @@ use std::io;
 
 use lease_core::{ErrorKind, GuardError, GuardedError};
 use rusqlite::Connection;
-use rusqlite::hooks::Wal;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization, TransactionOperation, Wal};
 
 use crate::scene::{ENDLESS, INSERT, Scene, has_failed, the_guards};
 use crate::support::{JOURNALS, Journal};
@@ -268,19 +268,45 @@ async fn nothing_is_committed_but_by_the_guard() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_rolled_back_is_committed_by_nobody() {
+    fn no_rollback(context: AuthContext<'_>) -> Authorization {
+        let AuthAction::Transaction { operation: TransactionOperation::Rollback } = context.action else {
+            return Authorization::Allow;
+        };
+        Authorization::Deny
+    }
+    for is_dropped in [true, false] {
+        let scene = Scene::new(Journal::Wal).await;
+        let mut connection = scene.connection();
+        connection.authorizer(Some(no_rollback)).unwrap();
+        let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
+        tx.execute(INSERT, []).unwrap();
+        has_failed(tx.rollback(), ErrorKind::Denied);
+        if is_dropped {
+            drop(connection);
+        } else {
+            connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).unwrap();
+            connection.execute_batch("COMMIT").unwrap_err();
+            connection.execute(INSERT, []).unwrap_err();
+        }
+        scene.sandbox.other().execute(INSERT, []).unwrap();
+        assert_eq!(scene.rows(), 1);
+    }
+}
+
+#[tokio::test]
 async fn the_pieces_alone_make_the_same_transaction() {
     let scene = Scene::new(Journal::Wal).await;
     let (fence, connection) = (scene.store.fence(&scene.tenure()), scene.connection());
     let verify = |connection: &Connection| {
-        let params = rusqlite::params![fence.name, fence.holder, fence.ttl_ms];
-        connection.query_row(&fence.verify, params, |row| row.get::<_, i64>(0))
+        connection.query_row(fence.verify(), fence.parameters(), |row| row.get::<_, i64>(0))
     };
-    connection.execute_batch(fence.begin).unwrap();
+    connection.execute_batch(fence.begin()).unwrap();
     assert_eq!(verify(&connection).unwrap(), 1);
     connection.execute(INSERT, []).unwrap();
-    connection.execute_batch(fence.commit).unwrap();
+    connection.execute_batch(fence.commit()).unwrap();
     assert_eq!(scene.rows(), 1);
     scene.take_away();
-    connection.execute_batch(fence.begin).unwrap();
+    connection.execute_batch(fence.begin()).unwrap();
     assert!(matches!(verify(&connection), Err(rusqlite::Error::QueryReturnedNoRows)));
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use lease_core::{Claimed, ErrorKind, Leases, Timings};
+use lease_core::{Claimed, ErrorKind, Leases, LossReason, RunError, Timings};
+use lease_sqlite::Guarded;
 use lease_testkit::{Fault, FaultStore, ManualClock, Op};
+use tokio::sync::oneshot;
 
-use crate::scene::{INSERT, Scene, is_lost};
+use crate::scene::{ENDLESS, INSERT, Scene, count, is_lost};
 use crate::support::{JOURNALS, Journal, Sandbox, TTL, eventually};
 
 /// The store's own renewals get no turn at all here.
@@ -59,6 +61,35 @@ async fn a_transaction_longer_than_the_deadline_is_lost_and_renews_nothing() {
     is_lost(&tx.commit());
     let after: i64 = connection.query_row(expiry, [], |row| row.get(0)).unwrap();
     assert_eq!(after, before);
+}
+
+/// No renewal of the store's gets in meanwhile.
+#[tokio::test]
+async fn a_statement_that_outlasts_the_deadline_is_interrupted_and_the_work_ends_as_lost() {
+    for journal in JOURNALS {
+        let sandbox = Sandbox::new(journal).await;
+        let (store, clock) = (sandbox.store().await, ManualClock::new());
+        let timings = Timings::from_ttl(TTL).unwrap();
+        let leases = Leases::builder(store.clone()).timings(timings).clock(clock.clone()).build().unwrap();
+        let Claimed::Granted(lease) = leases.claim("a").await.unwrap() else { panic!("held") };
+        let connection = Box::new(sandbox.other());
+        let (begun, has_begun) = oneshot::channel();
+        let run = tokio::spawn(lease.run(move |tenure| async move {
+            let work = move |tx: &Guarded<'_>| {
+                begun.send(()).unwrap();
+                tx.execute(ENDLESS, [])
+            };
+            store.guard(&tenure).run(connection, work).await.1
+        }));
+        has_begun.await.unwrap();
+        clock.play(timings.deadline()).await;
+        match run.await.unwrap() {
+            Err(RunError::Lost { reason: LossReason::Deadline { .. }, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        sandbox.other().execute(INSERT, []).unwrap();
+        assert_eq!(count(&sandbox.other()), 1);
+    }
 }
 
 #[tokio::test]

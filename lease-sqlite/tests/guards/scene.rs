@@ -1,11 +1,14 @@
 //! A lease that is held until the test says otherwise, and a connection of the program's on its file.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lease_core::clock::{Alarm, Ring};
 use lease_core::store::StoreError;
 use lease_core::{
-    ErrorKind, GuardError, GuardedError, Leases, ManualClaimed, ManualLease, Tenure, TimingParts, Timings,
+    Clock, ErrorKind, GuardError, GuardedError, Leases, ManualClaimed, ManualLease, Moment, Tenure,
+    TimingParts, Timings,
 };
 use lease_sqlite::SqliteStore;
 use lease_testkit::ManualClock;
@@ -23,7 +26,7 @@ pub(crate) struct Scene {
     pub(crate) sandbox: Sandbox,
     pub(crate) store: SqliteStore,
     /// The holder's; the database goes by its own.
-    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) clock: Arc<CountingClock>,
     /// Not renewed by anybody but guarded transactions.
     pub(crate) lease: ManualLease,
 }
@@ -41,7 +44,7 @@ impl Scene {
     async fn with(journal: Journal, timings: Timings) -> Self {
         let sandbox = Sandbox::new(journal).await;
         let store = sandbox.store().await;
-        let clock = ManualClock::new();
+        let clock = Arc::new(CountingClock { clock: ManualClock::new(), looks: AtomicUsize::new(0) });
         // A claim may wait longer than a transaction is to.
         let claimed = Leases::builder(store.clone()).clock(clock.clone()).timings(timings).build().unwrap();
         let lease = match claimed.claim_manual("a").await.unwrap() {
@@ -88,6 +91,34 @@ impl Scene {
         assert_eq!(self.rows(), before + 2);
         let timeout: i64 = connection.query_row("PRAGMA busy_timeout", [], |row| row.get(0)).unwrap();
         assert_eq!(timeout.unsigned_abs(), LONG.as_secs() * 1_000, "the busy timeout");
+    }
+}
+
+/// Moved by hand, and counts how often it is looked at.
+#[derive(Debug)]
+pub(crate) struct CountingClock {
+    clock: Arc<ManualClock>,
+    looks: AtomicUsize,
+}
+
+impl CountingClock {
+    pub(crate) fn advance(&self, duration: Duration) {
+        self.clock.advance(duration);
+    }
+
+    pub(crate) fn looks(&self) -> usize {
+        self.looks.load(Ordering::SeqCst)
+    }
+}
+
+impl Clock for CountingClock {
+    fn now(&self) -> Moment {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.clock.now()
+    }
+
+    fn alarm(&self, at: Moment, ring: Ring) -> Alarm {
+        self.clock.alarm(at, ring)
     }
 }
 
