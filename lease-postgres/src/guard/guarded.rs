@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::{Either, join, select};
 use lease_core::clock::{Moment, sleep_until};
 use lease_core::guard::{GuardError, GuardedError, Guarding};
@@ -45,7 +46,7 @@ pub struct Guarded<C: Guardable> {
 /// or on a server that was started since. Displayed as the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Transaction {
-    number: i64,
+    pub(super) number: i64,
     pub(super) pid: i64,
     /// In microseconds since 1970.
     pub(super) server_start: i64,
@@ -267,7 +268,9 @@ impl<C: Guardable> Guarded<C> {
     async fn status(&self, within: Duration) -> Option<Status> {
         let [number, _, server_start] = self.transaction.values();
         let question = Question::new(sql::STATUS.to_owned(), [number, server_start]);
-        let rows = self.guard.store.ask(Lane::Holder, Repeat::Always, within, question).await.ok()?;
+        // Boxed, for it is deeper than what the compiler looks into by default when a commit is to be `Send`.
+        let asking = self.guard.store.ask(Lane::Holder, Repeat::Always, within, question).boxed();
+        let rows = asking.await.ok()?;
         match rows.first()?.try_get(0).ok()? {
             Some("committed") => Some(Status::Committed),
             Some("aborted") => Some(Status::Aborted),

@@ -3,7 +3,11 @@
 use lease_core::store::ClaimAnswer;
 use lease_core::{ErrorKind, GuardError, GuardedError};
 
-use crate::support::{Scene, is_failed, is_lost};
+use std::time::Duration;
+
+use lease_postgres::Bounds;
+
+use crate::support::{Scene, TTL, is_failed, is_lost};
 
 #[tokio::test]
 async fn what_is_committed_is_there_and_the_connection_comes_back() {

@@ -1,21 +1,22 @@
 //! What is set in the program's session, and what it may bring along.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lease_core::store::ClaimAnswer;
-use lease_core::{ErrorKind, GuardError, Tenure, TimingParts, Timings};
+use lease_core::{ErrorKind, GuardError, Tenure};
 use lease_postgres::{Bounds, Guarded};
 use tokio_postgres::Client;
 
 use crate::common::{Sql, hostile_role, role};
-use crate::support::{LONG, Scene, TTL, eventually, hold, is_failed, is_lost, setting};
+use crate::support::{LONG, Scene, TTL, eventually, hold, impatient, is_failed, is_lost, setting};
 
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 8] = [
     "idle_in_transaction_session_timeout",
     "statement_timeout",
     "tcp_user_timeout",
     "client_connection_check_interval",
     "lock_timeout",
+    "synchronous_commit",
     "search_path",
     "transaction_isolation",
 ];
@@ -33,7 +34,7 @@ async fn the_bounds_are_set_for_the_transaction_and_no_longer() {
     let scene = Scene::new().await;
     let held = scene.hold("a").await;
     let tx = scene.store.guard(&held.tenure).begin(scene.client().await).await.unwrap();
-    let own = ["0", "\"$user\", public", "read committed"];
+    let own = ["0", "on", "\"$user\", public", "read committed"];
     let bounded = ["1h", "4h", "3600000", "450s"];
     assert_eq!(settings(&tx).await, [&bounded[..], &own].concat());
     let client = tx.commit().await.unwrap();
@@ -50,19 +51,41 @@ async fn what_the_session_has_set_for_itself_is_in_force_unless_a_bound_is_tight
     let client = scene.client().await;
     let set = "SET idle_in_transaction_session_timeout = '2d'; SET statement_timeout = '59min'; \
                SET tcp_user_timeout = '2min'; SET client_connection_check_interval = '450001ms'; \
-               SET lock_timeout = '7s'; SET search_path = pg_temp; \
+               SET lock_timeout = '7s'; SET synchronous_commit = remote_apply; SET search_path = pg_temp; \
                SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE; \
                SET IntervalStyle = sql_standard";
     client.batch_execute(set).await.unwrap();
     let tx = scene.store.guard(&held.tenure).begin(client).await.unwrap();
-    let expected = ["1h", "59min", "120000", "450s", "7s", "pg_temp", "read committed"];
+    let expected = ["1h", "59min", "120000", "450s", "7s", "remote_apply", "pg_temp", "read committed"];
     assert_eq!(settings(&tx).await, expected);
     let client = tx.rollback().await.unwrap();
-    for (name, expected) in
-        SETTINGS.iter().zip(["2d", "59min", "120000", "450001ms", "7s", "pg_temp", "serializable"])
-    {
+    for (name, expected) in SETTINGS.iter().zip([
+        "2d",
+        "59min",
+        "120000",
+        "450001ms",
+        "7s",
+        "remote_apply",
+        "pg_temp",
+        "serializable",
+    ]) {
         let row = client.query_one("SELECT current_setting($1)", &[name]).await.unwrap();
         assert_eq!(row.get::<_, &str>(0), expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_committed_is_durable_whatever_the_session_has_set() {
+    let scene = Scene::new().await;
+    let held = scene.hold("a").await;
+    for own in ["off", "local", "remote_write"] {
+        let client = scene.client().await;
+        client.batch_execute(&format!("SET synchronous_commit = {own}")).await.unwrap();
+        let tx = scene.store.guard(&held.tenure).begin(client).await.unwrap();
+        assert_eq!(setting(&tx, "synchronous_commit").await, "on");
+        let client = tx.commit().await.unwrap();
+        let row = client.query_one("SELECT current_setting('synchronous_commit')", &[]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), own);
     }
 }
 
@@ -130,19 +153,22 @@ async fn a_connection_with_a_transaction_left_open_is_refused_and_closed() {
     assert_eq!(scene.rows().await, [0; 0]);
 }
 
-/// An attempt that ends soon, under a lease that lasts.
-fn impatient() -> Timings {
-    let (renew, attempt) = (Duration::from_secs(1), Duration::from_secs(2));
-    let (deadline, grace, margin) = (TTL / 2, TTL / 4, TTL / 8);
-    Timings::new(TimingParts { ttl: TTL, renew, attempt, deadline, grace, margin }).unwrap()
-}
-
 #[tokio::test]
 async fn a_row_that_somebody_keeps_locked_is_contention_and_no_loss() {
+    is_contention("SELECT 1 FROM leases FOR UPDATE").await;
+}
+
+/// The server waits for the table before it runs any part of the statement.
+#[tokio::test]
+async fn a_table_that_somebody_keeps_locked_is_contention_and_no_loss() {
+    is_contention("LOCK TABLE leases IN ACCESS EXCLUSIVE MODE").await;
+}
+
+async fn is_contention(lock: &str) {
     let scene = Scene::new().await;
     let held = hold(&scene.store, "a", impatient()).await;
     let other = Sql::connect(&scene.url).await;
-    other.run(&format!("BEGIN; SELECT 1 FROM {} FOR UPDATE", scene.table)).await;
+    other.run(&format!("BEGIN; {}", lock.replace("leases", &scene.table))).await;
     let guard = scene.store.guard(&held.tenure);
     let mut kind = None;
     eventually("it is refused by the lock", async || {
