@@ -178,15 +178,15 @@ async fn to_an_account_that_does_not_exist_nothing_is_moved() {
 /// It is committed, and waits for a standby that never comes, when its session is ended.
 async fn ended_behind_the_commit(through_a_pooler: bool) {
     let server = Server::start(Product::Postgres, Setup::default());
-    let pooler = PgBouncer::start(&server);
     let bank = Bank::on(server.url()).await;
     let lease = bank.lease().await;
     let mut admin = bank.connect().await;
-    let url = if through_a_pooler { pooler.url() } else { server.url() };
-    let options: PgConnectOptions = url.parse().unwrap();
+    let options: PgConnectOptions = bank.url.parse().unwrap();
     let path =
         format!("ALTER DATABASE {} SET search_path = {}", options.get_database().unwrap(), bank.schema);
     raw_sql(sqlx::AssertSqlSafe(path)).execute(&mut admin).await.unwrap();
+    let pooler = PgBouncer::start(&server);
+    let options = if through_a_pooler { pooler.url().parse().unwrap() } else { options };
     // As the pooler wants it.
     let options = options.extra_float_digits(None).statement_cache_capacity(0);
     let connection = PgConnection::connect_with(&options).await.unwrap();

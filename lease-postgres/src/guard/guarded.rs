@@ -111,6 +111,9 @@ impl<C: Guardable> Guarded<C> {
         let client = self.client.client();
         if client.is_closed() {
             self.guarding.check()?;
+            if self.status(self.tenure().timings().attempt()).await == Some(Status::Committed) {
+                return Err(GuardError::Ended(ended(None)));
+            }
             // Not begun: should the server not have seen it end, the watcher ends it.
             return Err(GuardError::Failed(self.cut_off(None)));
         }
@@ -250,7 +253,7 @@ impl<C: Guardable> Guarded<C> {
         let timings = self.tenure().timings();
         let limit = self.guard.store.limit(timings.attempt().min(timings.grace() / 4));
         let clock = self.guard.store.clock();
-        while !self.guard.elsewhere && !limit.left().is_zero() {
+        while !limit.left().is_zero() {
             match self.status(limit.left()).await {
                 Some(Status::Aborted) if error.kind() == ErrorKind::Unavailable => {
                     return GuardError::Failed(self.cut_off(Some(error)));
@@ -264,8 +267,11 @@ impl<C: Guardable> Guarded<C> {
         GuardError::Unknown(error)
     }
 
-    /// Asks the store what has become of the transaction.
+    /// Asks the store what has become of the transaction, which elsewhere it does not know.
     async fn status(&self, within: Duration) -> Option<Status> {
+        if self.guard.elsewhere {
+            return None;
+        }
         let [number, _, server_start] = self.transaction.values();
         let question = Question::new(sql::STATUS.to_owned(), [number, server_start]);
         // Boxed, for it is deeper than what the compiler looks into by default when a commit is to be `Send`.
@@ -305,6 +311,7 @@ impl<C: Guardable> Guarded<C> {
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// What the server says of a transaction.
+#[derive(PartialEq)]
 enum Status {
     Committed,
     Aborted,

@@ -151,3 +151,17 @@ async fn a_session_whose_connection_has_ended_on_one_side_is_ended_by_the_store(
     scene.no_session_is_left().await;
     assert!(Box::pin(held.tenure.lost()).now_or_never().is_none());
 }
+
+#[tokio::test]
+async fn a_commit_of_the_programs_before_the_connection_ended_is_told_as_ended() {
+    let scene = Scene::new().await;
+    let held = scene.hold("a").await;
+    let (proxy, url) = proxied(&scene.url);
+    let tx = scene.store.guard(&held.tenure).begin(scene.client_at(&url).await).await.unwrap();
+    tx.batch_execute(&format!("{}; COMMIT", scene.insert(1))).await.unwrap();
+    proxy.cut();
+    eventually("the connection has ended", async || tx.is_closed()).await;
+    let answer = tx.commit().await;
+    assert!(matches!(answer, Err(GuardError::Ended(_))), "{answer:?}");
+    assert_eq!(scene.rows().await, [1]);
+}
