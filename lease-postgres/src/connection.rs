@@ -154,7 +154,7 @@ pub(crate) fn lock_timeout(left: Duration) -> u128 {
     (left / 4 * 3).as_millis().clamp(1, i32::MAX as u128)
 }
 
-pub(crate) fn of_begin(error: tokio_postgres::Error) -> StoreError {
+fn of_begin(error: tokio_postgres::Error) -> StoreError {
     match error.code() {
         // What a standby says to READ WRITE.
         Some(&SqlState::FEATURE_NOT_SUPPORTED) => is_standby().with_source(error),

@@ -128,6 +128,13 @@ const CLASSES: &[(&str, Class)] = &[
     ("23502", none(ErrorKind::Schema, "the table has a column without a default that no lease table has")),
     ("23514", FOREIGN_ROW),
     ("25006", none(ErrorKind::ReadOnly, "the server takes no writes: it is a standby, or set to read-only")),
+    (
+        "25P03",
+        none(
+            ErrorKind::Other,
+            "the transaction stood still for longer than its idle bound; raise it or shorten the pause",
+        ),
+    ),
     ("28", none(ErrorKind::Denied, "the login was refused")),
     ("3D", none(ErrorKind::Invalid, "there is no such database")),
     ("3F", none(ErrorKind::Schema, "the schema is missing; create it")),

@@ -28,7 +28,7 @@ impl Fence {
         }
     }
 
-    /// The first statement of the transaction, with the [`parameters`](Self::parameters) `$1` and `$2`: one row, the term
+    /// The first statement of the transaction, or the one behind [`bounds`](Self::bounds), with the [`parameters`](Self::parameters) `$1` and `$2`: one row, the term
     /// (`bigint`), when the lease is held, and from then on no claim is granted until the transaction has ended. No row: the
     /// lease is lost; roll back. It fails in a transaction that is read-only.
     pub fn verify(&self) -> &str {
@@ -40,7 +40,8 @@ impl Fence {
         [&self.name, self.holder.as_str()]
     }
 
-    /// A statement that sets the [default bounds](Bounds::of_ttl) until the transaction ends. It answers one row, of no use.
+    /// A statement that sets the [default bounds](Bounds::of_ttl) until the transaction ends. It answers one row, of no use. Before the
+    /// verify, so that its lock is bounded, too.
     pub fn bounds(&self) -> &str {
         &self.bounds
     }

@@ -10,6 +10,7 @@ mod guarded;
 mod watch;
 
 use std::fmt;
+use std::time::Duration;
 
 use lease_core::guard::{GuardError, GuardedError};
 use lease_core::{LeaseStore, LossReason, Tenure, store::VerifyAnswer};
@@ -54,21 +55,23 @@ impl Guard {
     }
 
     /// For a transaction on another PostgreSQL database than the lease's. **It is not fenced**: the lease is verified by the
-    /// store while the transaction begins and again before its commit is sent, each in a round trip of the store's own. A process that is
+    /// store while the transaction begins and again before its commit is sent, when all that was sent before has been answered. A process that is
     /// paused between the two, or a commit that is slow to arrive, commits beside its successor when the pause outlasts the ttl.
-    /// Nor can the session be ended from outside when the lease is lost: only the bounds do.
+    /// Nor can the session be ended from outside when the lease is lost: only the bounds do. After a commit without an answer the name is not
+    /// given back before the bounds have passed.
     pub fn on_another_database(self) -> Self {
         Self { elsewhere: true, ..self }
     }
 
-    /// Begins a transaction on a connection that it owns from now on, and verifies the lease in the same round trip. The connection
+    /// Begins a transaction on a connection that it owns from now on, and verifies the lease in the same message. The connection
     /// may be behind a pooler, in transaction or session mode.
     ///
     /// # Errors
     ///
     /// - [`Lost`](GuardError::Lost): the lease is not held. Nothing was run.
-    /// - [`Failed`](GuardError::Failed): it could not begin within the lease's attempt. As
-    ///   [`Unavailable`](lease_core::ErrorKind::Unavailable) also on a connection on which a transaction has been left open.
+    /// - [`Failed`](GuardError::Failed): it could not begin within the lease's attempt; as
+    ///   [`Invalid`](lease_core::ErrorKind::Invalid) on a connection on which a transaction has been left open, and as
+    ///   [`Unsupported`](lease_core::ErrorKind::Unsupported) by a server that refuses one of the [`Bounds`].
     ///
     /// After an error the connection is dropped, which gives it back to its pool, if it is as before, else closed for good.
     ///
@@ -78,7 +81,8 @@ impl Guard {
     }
 
     /// Begins a transaction, runs `work` in it, and commits it; rolls it back when `work` answers an error. `work` is dropped
-    /// when the lease is lost meanwhile. The connection is dropped in the end, which gives it back to its pool.
+    /// when the lease is lost meanwhile. The connection is dropped in the end, which gives it back to its pool and closes a plain
+    /// [`Client`](tokio_postgres::Client): to keep that use [`begin`](Self::begin) and [`commit`](Guarded::commit).
     ///
     /// ```no_run
     /// # async fn example(
@@ -100,16 +104,13 @@ impl Guard {
     pub async fn run<C, T, E>(
         &self,
         client: C,
-        work: impl AsyncFnOnce(&mut Guarded<C>) -> Result<T, E>,
+        work: impl AsyncFnOnce(&Guarded<C>) -> Result<T, E>,
     ) -> Result<T, GuardedError<E>>
     where
         C: Guardable,
     {
-        let mut transaction = self.begin(client).await?;
-        let guarding = transaction.lend_guarding();
-        let outcome = guarding.work(work(&mut transaction)).await;
-        transaction.take_back(guarding);
-        match outcome {
+        let transaction = self.begin(client).await?;
+        match transaction.guarding().work(work(&transaction)).await {
             Ok(value) => transaction.commit().await.map(|_| value).map_err(GuardedError::Guard),
             Err(GuardedError::Work(error)) => match transaction.rollback().await {
                 // What could not be rolled back is closed, which undoes it.
@@ -120,12 +121,13 @@ impl Guard {
         }
     }
 
-    /// Asks the lease's database whether the lease is held.
-    async fn verify(&self) -> Result<(), GuardError> {
-        verify(&self.store, &self.tenure).await
+    /// So long after its last message a transaction can be open, if each bound is met once. `None`: for ever.
+    fn patience(&self) -> Option<Duration> {
+        Some(self.bounds.total()?.saturating_add(self.tenure.timings().ttl()))
     }
 }
 
+/// Asks the lease's database whether the lease is held.
 async fn verify(store: &PostgresStore, tenure: &Tenure) -> Result<(), GuardError> {
     match store.verify(tenure.name(), &tenure.holder(), tenure.timings().attempt()).await {
         Ok(VerifyAnswer::Held(_)) => Ok(()),

@@ -350,18 +350,34 @@ pub(crate) fn last_slot(table: &Table) -> String {
 
 /// A guarded transaction, first: begins it in the program's session, at its level and within its bounds, whatever the
 /// session's defaults are. In a transaction that somebody has left open, which `BEGIN` only warns of, it fails (22012).
+/// What is committed is to be as durable as a claim. No wait for a lock outlasts `lock_timeout_ms`, that of the next statement for
+/// the table among them, which it waits for before it runs; [`guard`] puts back what the session had.
 ///
 /// Like all statements of guards it names the schema of each function, operator and type, for the `search_path` is the program's
 /// and stays so.
-pub(crate) fn begin_guarded(isolation: Isolation, bounds: &Bounds) -> String {
+pub(crate) fn begin_guarded(isolation: Isolation, bounds: &Bounds, lock_timeout_ms: u128) -> String {
     let level = isolation.level();
     let begins_here = "1 OPERATOR(pg_catalog./) \
         (pg_catalog.now() OPERATOR(pg_catalog.=) pg_catalog.statement_timestamp())::pg_catalog.int4";
     let select = bounds.settings().fold(format!("SELECT {begins_here}"), |select, (setting, ms)| {
         format!("{select}, {}", bound(setting, ms))
     });
-    format!("BEGIN ISOLATION LEVEL {level}, READ WRITE, NOT DEFERRABLE; {select}")
+    format!(
+        "BEGIN ISOLATION LEVEL {level}, READ WRITE, NOT DEFERRABLE; {select}, {DURABLE},
+             pg_catalog.set_config('{LOCK_TIMEOUT}', pg_catalog.current_setting('lock_timeout'), true),
+             pg_catalog.set_config('lock_timeout', '{lock_timeout_ms}', true)"
+    )
 }
+
+/// At least `on`.
+const DURABLE: &str = "\
+    pg_catalog.set_config('synchronous_commit', CASE \
+        WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) \
+            ANY ('{off,local,remote_write}'::pg_catalog.text[]) \
+        THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)";
+
+/// The setting that keeps the session's own `lock_timeout` meanwhile.
+const LOCK_TIMEOUT: &str = "lease.lock_timeout";
 
 /// The bounds alone. They hold until the transaction ends.
 pub(crate) fn bounds(bounds: &Bounds) -> String {
@@ -383,20 +399,18 @@ fn bound(setting: &str, ms: u128) -> String {
     )
 }
 
-/// A guarded transaction, in the same flight: verifies the lease and keeps it from being claimed, as [`fence`] does; brings
-/// the number of the transaction, by which it is known from now on. The wait for the row is bounded, and the session's own bound is
-/// in force again behind it.
-pub(crate) fn guard(table: &Table, lock_timeout_ms: u128) -> String {
-    let held = held(table);
-    format!(
-        "WITH before AS MATERIALIZED (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout),
-         bounded AS MATERIALIZED (
-             SELECT pg_catalog.set_config('lock_timeout', '{lock_timeout_ms}', true) AS lock_timeout FROM before),
-         held AS MATERIALIZED ({held} AND (SELECT lock_timeout FROM bounded) IS NOT NULL FOR KEY SHARE)
-         SELECT held.term, pg_catalog.pg_current_xact_id()::pg_catalog.text,
-                pg_catalog.set_config('lock_timeout', before.lock_timeout, true)
-         FROM held, before"
-    )
+/// A guarded transaction, in the same message: verifies the lease and keeps it from being claimed, as [`fence`] does; brings what
+/// the transaction is known by from now on. The session's own bound of waits for locks is in force again behind it.
+///
+/// A message has no parameters. The texts are written so that no setting has a say in what they are.
+pub(crate) fn guard(table: &Table, name: &str, holder: &str) -> String {
+    let held = held(table, &literal(name), &literal(holder));
+    format!("WITH held AS MATERIALIZED ({held} FOR KEY SHARE) SELECT {NUMBER}, {OWN_LOCK_TIMEOUT} FROM held")
+}
+
+fn literal(text: &str) -> String {
+    let hex = text.bytes().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    format!("pg_catalog.convert_from(pg_catalog.decode('{hex}', 'hex'), 'UTF8')")
 }
 
 /// What makes a transaction a guarded one. A claim takes the lock that `KEY SHARE` is in the way of, and is answered held until
@@ -406,20 +420,32 @@ pub(crate) fn guard(table: &Table, lock_timeout_ms: u128) -> String {
 /// claim since the snapshot fails it (40001), and renewals do not: they change no key, and the lock is taken on the newest
 /// version along with the one that is seen.
 pub(crate) fn fence(table: &Table) -> String {
-    format!("{} FOR KEY SHARE", held(table))
+    format!("{} FOR KEY SHARE", held(table, "$1", "$2"))
 }
 
-fn held(table: &Table) -> String {
+fn held(table: &Table, name: &str, holder: &str) -> String {
     let now = "pg_catalog.floor(EXTRACT(epoch FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) \
                1000::pg_catalog.numeric)::pg_catalog.int8";
     format!(
-        "SELECT term FROM {table} WHERE name OPERATOR(pg_catalog.=) $1 AND holder OPERATOR(pg_catalog.=) $2 \
+        "SELECT term FROM {table} WHERE name OPERATOR(pg_catalog.=) {name} AND holder OPERATOR(pg_catalog.=) {holder} \
          AND expires_at_ms OPERATOR(pg_catalog.>) {now}"
     )
 }
 
 /// On another database, in place of [`guard`].
-pub(crate) const TRANSACTION: &str = "SELECT pg_catalog.pg_current_xact_id()::pg_catalog.text";
+pub(crate) fn unfenced() -> String {
+    format!("SELECT {NUMBER}, {OWN_LOCK_TIMEOUT}")
+}
+
+const OWN_LOCK_TIMEOUT: &str =
+    "pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('lease.lock_timeout'), true)";
+
+/// What a transaction is known by: its number, the process it is in, and when the server was started, for after a crash or a
+/// failover numbers can come again.
+const NUMBER: &str = "\
+    pg_catalog.pg_current_xact_id()::pg_catalog.text, pg_catalog.pg_backend_pid()::pg_catalog.int8, \
+    (EXTRACT(epoch FROM pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000::pg_catalog.numeric)\
+        ::pg_catalog.int8";
 
 /// A guarded transaction, at its end: fails (22012) unless this is it, and (25P02) if it has failed, for PostgreSQL answers a
 /// `COMMIT` then as well, without an error. In one flight with [`COMMIT`], which
@@ -442,7 +468,22 @@ pub(crate) fn roll_back_guarded(transaction: Option<Transaction>) -> String {
 /// Ends the session that has a guarded transaction open, on a connection of the store's. No row: none has, or not any more. What a transaction
 /// has locked is its number, and that is told to every role, unlike what `pg_stat_activity` says; so nobody else's session is ended, though a pooler
 /// had given it away. A prepared transaction is in no session.
-pub(crate) const END_GUARDED: &str = "\
-    SELECT pg_terminate_backend(pid) FROM pg_locks
-    WHERE locktype = 'transactionid' AND transactionid = $1::xid8::xid AND mode = 'ExclusiveLock' AND granted
-      AND pid IS NOT NULL";
+pub(crate) fn end_guarded() -> String {
+    format!("SELECT pg_terminate_backend(pid) {OPEN_IN_A_SESSION}")
+}
+
+/// The same, and ends nothing.
+pub(crate) fn find_guarded() -> String {
+    format!("SELECT pid {OPEN_IN_A_SESSION}")
+}
+
+const OPEN_IN_A_SESSION: &str = "\
+    FROM pg_locks WHERE locktype = 'transactionid' AND transactionid = $1::xid8::xid AND pid = $2::integer
+      AND $3 = (EXTRACT(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint
+      AND mode = 'ExclusiveLock' AND granted";
+
+/// What has become of a guarded transaction, on a connection of the store's: `committed`, `aborted` or `in progress`, no row on
+/// a server that was started since, and null when the server does not know any more.
+pub(crate) const STATUS: &str = "\
+    SELECT pg_xact_status($1::xid8)
+    WHERE $2 = (EXTRACT(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint";

@@ -26,6 +26,8 @@ mod process;
 mod processes;
 #[path = "guards/sessions.rs"]
 mod sessions;
+#[path = "guards/silence.rs"]
+mod silence;
 #[path = "guards/support.rs"]
 mod support;
 #[path = "guards/trips.rs"]

@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+use std::io;
+
 use lease_core::{LossReason, Tenure};
 use lease_postgres::PostgresStore;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgDatabaseError, PgSeverity};
 use sqlx::{AssertSqlSafe, Connection, raw_sql};
 
 /// Why a transfer did not take place.
@@ -11,10 +13,13 @@ pub enum TransferError {
     /// The lease is not held: somebody else may be at work. Nothing was moved.
     #[error("the lease was lost, nothing was moved: {0}")]
     Lost(LossReason),
-    /// The database's word before the commit. Nothing was moved.
+    /// There is no such account. Nothing was moved.
+    #[error("nothing was moved: there is no account {0:?}")]
+    NoAccount(String),
+    /// The database's word before the commit, or its refusal of that. Nothing was moved.
     #[error("nothing was moved: {0}")]
-    Failed(#[source] sqlx::Error),
-    /// The answer to the commit never came: look at the accounts.
+    Failed(#[from] sqlx::Error),
+    /// The answer to the commit never came, or says nothing: look at the accounts.
     #[error("nobody knows whether the amount was moved: {0}")]
     Unknown(#[source] sqlx::Error),
 }
@@ -33,6 +38,8 @@ pub async fn transfer(
     let work = async {
         // Read committed, whatever this role's default is: a snapshot of the whole transaction is not needed.
         raw_sql("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").execute(&mut connection).await?;
+        // Nor does the fence wait longer than this for somebody who keeps the row or the table locked.
+        raw_sql("SET LOCAL lock_timeout = '2s'").execute(&mut connection).await?;
         // A process that is paused from here on keeps the accounts locked, and a successor out, no longer than this.
         raw_sql(AssertSqlSafe(fence.bounds())).execute(&mut connection).await?;
         // The fence. It is the first statement, and it locks; a plain SELECT would not.
@@ -43,36 +50,56 @@ pub async fn transfer(
             .fetch_optional(&mut connection)
             .await?;
         if held.is_none() {
-            return Ok(false);
+            return Err(TransferError::Lost(LossReason::Refused));
         }
         for (account, change) in [(from, -amount), (to, amount)] {
-            sqlx::query("UPDATE accounts SET balance = balance + $2 WHERE name = $1")
+            let changed = sqlx::query("UPDATE accounts SET balance = balance + $2 WHERE name = $1")
                 .bind(account)
                 .bind(change)
                 .execute(&mut connection)
                 .await?;
+            if changed.rows_affected() != 1 {
+                return Err(TransferError::NoAccount(account.to_owned()));
+            }
         }
-        Ok(true)
+        Ok(())
     };
     // Beside the loss, which drops the work in the middle of a statement that takes its time.
     let outcome = tokio::select! {
         biased;
         reason = tenure.lost() => Err(TransferError::Lost(reason)),
-        outcome = work => match outcome {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(TransferError::Lost(LossReason::Refused)),
-            Err(error) => Err(TransferError::Failed(error)),
-        },
+        outcome = work => outcome,
     };
     if let Err(error) = outcome {
         // Not `ROLLBACK`: a statement may still run, and nothing more is to be sent.
         drop(connection.close_hard().await);
         return Err(error);
     }
-    match raw_sql("COMMIT").execute(&mut connection).await {
+    // Nor is the answer awaited for longer than the lease gives after a loss.
+    let too_late = async {
+        tenure.lost().await;
+        tokio::time::sleep(tenure.timings().grace() / 2).await;
+    };
+    let committed = tokio::select! {
+        committed = raw_sql("COMMIT").execute(&mut connection) => committed,
+        () = too_late => Err(sqlx::Error::Io(io::ErrorKind::TimedOut.into())),
+    };
+    match committed {
         Ok(_) => Ok(connection),
-        // A refusal of the server, such as of a constraint that is checked at the commit.
-        Err(error) if error.as_database_error().is_some() => Err(TransferError::Failed(error)),
-        Err(error) => Err(TransferError::Unknown(error)),
+        Err(error) => {
+            drop(connection.close_hard().await);
+            Err(if is_refusal(&error) { TransferError::Failed(error) } else { TransferError::Unknown(error) })
+        }
     }
+}
+
+/// Whether the server has refused the commit, such as for a constraint that is checked there. What is `FATAL` may have come
+/// behind it, when the server was stopped or a pooler lost it; and some codes say that nobody knows.
+fn is_refusal(error: &sqlx::Error) -> bool {
+    let Some(said) = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>())
+    else {
+        return false;
+    };
+    let is_of_the_connection = said.code().starts_with("08") || said.code() == "40003";
+    said.severity() == PgSeverity::Error && !is_of_the_connection
 }

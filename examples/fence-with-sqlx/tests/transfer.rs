@@ -6,8 +6,9 @@ use fence_with_sqlx::{TransferError, transfer};
 use lease_core::store::{Claim, ConditionalAnswer};
 use lease_core::{Claimed, Holder, Instance, Lease, LeaseName, LeaseStore, Leases};
 use lease_postgres::PostgresStore;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{Connection, raw_sql};
+use test_servers::{PgBouncer, Product, Server, Setup};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -20,7 +21,10 @@ struct Bank {
 
 impl Bank {
     async fn new() -> Self {
-        let url = test_servers::shared(test_servers::Product::Postgres);
+        Self::on(test_servers::shared(Product::Postgres)).await
+    }
+
+    async fn on(url: String) -> Self {
         let schema = format!("bank_{}", Holder::mint().unwrap());
         let mut connection = PgConnection::connect(&url).await.unwrap();
         let tables = format!(
@@ -159,4 +163,61 @@ async fn what_the_server_refuses_is_not_unknown() {
     let error = transfer(&bank.store, &lease.tenure(), connection, ("ann", "bob", 30)).await.unwrap_err();
     assert!(matches!(error, TransferError::Failed(_)), "{error}");
     assert_eq!(bank.balances().await, [100, 100]);
+}
+
+#[tokio::test]
+async fn to_an_account_that_does_not_exist_nothing_is_moved() {
+    let bank = Bank::new().await;
+    let lease = bank.lease().await;
+    let error =
+        transfer(&bank.store, &lease.tenure(), bank.connect().await, ("ann", "eve", 30)).await.unwrap_err();
+    assert!(matches!(&error, TransferError::NoAccount(name) if name == "eve"), "{error}");
+    assert_eq!(bank.balances().await, [100, 100]);
+}
+
+/// It is committed, and waits for a standby that never comes, when its session is ended.
+async fn ended_behind_the_commit(through_a_pooler: bool) {
+    let server = Server::start(Product::Postgres, Setup::default());
+    let bank = Bank::on(server.url()).await;
+    let lease = bank.lease().await;
+    let mut admin = bank.connect().await;
+    let options: PgConnectOptions = bank.url.parse().unwrap();
+    let path =
+        format!("ALTER DATABASE {} SET search_path = {}", options.get_database().unwrap(), bank.schema);
+    raw_sql(sqlx::AssertSqlSafe(path)).execute(&mut admin).await.unwrap();
+    let pooler = PgBouncer::start(&server);
+    let options = if through_a_pooler { pooler.url().parse().unwrap() } else { options };
+    // As the pooler wants it.
+    let options = options.extra_float_digits(None).statement_cache_capacity(0);
+    let connection = PgConnection::connect_with(&options).await.unwrap();
+    raw_sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").execute(&mut admin).await.unwrap();
+    raw_sql("SELECT pg_reload_conf()").execute(&mut admin).await.unwrap();
+    let tenure = lease.tenure();
+    let moving = transfer(&bank.store, &tenure, connection, ("ann", "bob", 30));
+    let meanwhile = async {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                   WHERE wait_event = 'SyncRep' AND query = 'COMMIT' AND application_name <> 'lease'";
+        let ended = async {
+            while sqlx::query(end).fetch_all(&mut admin).await.unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, ended).await.expect("no commit came to wait");
+    };
+    let (moved, ()) = tokio::join!(moving, meanwhile);
+    let error = moved.unwrap_err();
+    assert!(matches!(error, TransferError::Unknown(_)), "{error}");
+    let all = "SELECT balance FROM accounts ORDER BY name";
+    let balances: Vec<i64> = sqlx::query_scalar(all).fetch_all(&mut admin).await.unwrap();
+    assert_eq!(balances, [70, 130]);
+}
+
+#[tokio::test]
+async fn a_session_that_is_ended_behind_the_commit_leaves_it_unknown() {
+    ended_behind_the_commit(false).await;
+}
+
+#[tokio::test]
+async fn a_pooler_that_loses_the_server_behind_the_commit_leaves_it_unknown() {
+    ended_behind_the_commit(true).await;
 }

@@ -1,21 +1,17 @@
 //! The beginning: one flight.
 
-use std::time::Duration;
-
 use futures_util::future::join;
 use lease_core::guard::{GuardError, Guarding};
 use lease_core::store::{Limit, StoreError};
 use lease_core::{ErrorKind, LossReason};
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::client::{Guardable, Held};
 use super::guarded::{Guarded, Transaction, roll_back};
-use super::{Guard, watch};
-use crate::connection::{lock_timeout, of_begin};
+use super::{Guard, verify, watch};
+use crate::connection::{is_standby, lock_timeout};
 use crate::error::{leaves_connection, of_statement};
-use crate::row::cell;
 use crate::sql;
 
 pub(super) async fn begin<C: Guardable>(guard: &Guard, client: C) -> Result<Guarded<C>, GuardError> {
@@ -26,9 +22,9 @@ pub(super) async fn begin<C: Guardable>(guard: &Guard, client: C) -> Result<Guar
         Ok(transaction) => {
             // Elsewhere, the store's own connection cannot end it.
             if !guard.elsewhere {
-                watch::spawn(&guard.store, watcher, transaction, patience(guard));
+                watch::spawn(&guard.store, watcher, transaction, guard.patience());
             }
-            return Ok(Guarded::new(client, guarding, guard.store.clone(), transaction, guard.elsewhere));
+            return Ok(Guarded::new(client, guarding, guard, transaction));
         }
         Err(failed) => failed,
     };
@@ -38,11 +34,6 @@ pub(super) async fn begin<C: Guardable>(guard: &Guard, client: C) -> Result<Guar
     // Whatever else has happened, a lease that is lost is the reason.
     guarding.check()?;
     Err(failed.error)
-}
-
-/// After this nobody asks any more whether the session has ended.
-fn patience(guard: &Guard) -> Duration {
-    guard.bounds.total().saturating_add(guard.tenure.timings().ttl())
 }
 
 /// A transaction that is not to go on.
@@ -56,7 +47,8 @@ async fn fly(guard: &Guard, client: &Client, limit: &Limit) -> Result<Transactio
     let flight = async {
         if guard.elsewhere {
             // Both, so that whichever fails the session's state is known.
-            let (begun, verified) = join(unfenced(guard, client), guard.verify()).await;
+            let (begun, verified) =
+                join(unfenced(guard, client, limit), verify(&guard.store, &guard.tenure)).await;
             Ok(begun.and_then(|transaction| verified.map(|()| transaction).map_err(clean)))
         } else {
             Ok(fenced(guard, client, limit).await)
@@ -68,37 +60,50 @@ async fn fly(guard: &Guard, client: &Client, limit: &Limit) -> Result<Transactio
 }
 
 async fn fenced(guard: &Guard, client: &Client, limit: &Limit) -> Result<Transaction, NotBegun> {
-    let beginning = sql::begin_guarded(guard.isolation, &guard.bounds);
-    let verify = sql::guard(guard.store.table(), lock_timeout(limit.left()));
     let (name, holder) = (guard.tenure.name().as_str(), guard.tenure.holder().hex());
-    let holder = holder.as_str();
-    let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
-        [(&name, Type::TEXT), (&holder, Type::TEXT)];
-    let (begun, verified) =
-        join(client.batch_execute(&beginning), client.query_typed(&verify, &values)).await;
-    begun.map_err(not_begun)?;
-    let rows = verified.map_err(|error| failed(of_statement(error)))?;
-    let row = rows.first().ok_or_else(|| clean(GuardError::Lost(LossReason::Refused)))?;
-    cell(row, 1, name, "xid").and_then(Transaction::parse).map_err(failed)
+    let verify = sql::guard(guard.store.table(), name, holder.as_str());
+    ask(guard, client, limit, &verify).await?.ok_or_else(|| clean(GuardError::Lost(LossReason::Refused)))
 }
 
-async fn unfenced(guard: &Guard, client: &Client) -> Result<Transaction, NotBegun> {
-    let beginning = sql::begin_guarded(guard.isolation, &guard.bounds);
-    let (begun, told) =
-        join(client.batch_execute(&beginning), client.query_typed(sql::TRANSACTION, &[])).await;
-    begun.map_err(not_begun)?;
-    let rows = told.map_err(|error| failed(of_statement(error)))?;
-    let row =
-        rows.first().ok_or_else(|| failed(StoreError::new(ErrorKind::Other, "no transaction was told")))?;
-    cell(row, 0, "", "xid").and_then(Transaction::parse).map_err(failed)
+async fn unfenced(guard: &Guard, client: &Client, limit: &Limit) -> Result<Transaction, NotBegun> {
+    let no_row = || StoreError::new(ErrorKind::Other, "PostgreSQL did not tell the transaction's number");
+    ask(guard, client, limit, &sql::unfenced()).await?.ok_or_else(|| failed(no_row()))
 }
 
-fn not_begun(error: tokio_postgres::Error) -> NotBegun {
-    let error = if error.code() == Some(&SqlState::DIVISION_BY_ZERO) {
-        let message = "a transaction had been left open on the connection; it was closed";
-        StoreError::new(ErrorKind::Unavailable, message).with_source(error)
-    } else {
-        of_begin(error)
+/// Begins and asks, in one message. One that is cut in two by a pause is waited for within the idle bound; of several, as
+/// the extended protocol has them, the server waits for the next without any bound.
+async fn ask(
+    guard: &Guard,
+    client: &Client,
+    limit: &Limit,
+    statement: &str,
+) -> Result<Option<Transaction>, NotBegun> {
+    let beginning = sql::begin_guarded(guard.isolation, &guard.bounds, lock_timeout(limit.left()));
+    let messages = client.simple_query(&format!("{beginning}; {statement}")).await.map_err(refused)?;
+    // Without a row of the last statement's, another's end or its columns come before its end.
+    let [.., SimpleQueryMessage::Row(row), SimpleQueryMessage::CommandComplete(_)] = &messages[..] else {
+        return Ok(None);
+    };
+    Transaction::read(row).map(Some).map_err(failed)
+}
+
+fn refused(error: tokio_postgres::Error) -> NotBegun {
+    let left_open =
+        [SqlState::DIVISION_BY_ZERO, SqlState::ACTIVE_SQL_TRANSACTION, SqlState::IN_FAILED_SQL_TRANSACTION];
+    let error = match error.code() {
+        Some(code) if left_open.contains(code) => {
+            let message =
+                "a transaction had been left open on the connection, which was closed; end it before";
+            StoreError::new(ErrorKind::Invalid, message).with_source(error)
+        }
+        Some(&SqlState::INVALID_PARAMETER_VALUE) => {
+            let words = of_statement(error);
+            let message = format!("a bound cannot be set, leave it out of Bounds: {words}");
+            StoreError::new(ErrorKind::Unsupported, message).with_source(words)
+        }
+        // What a standby says to READ WRITE.
+        Some(&SqlState::FEATURE_NOT_SUPPORTED) => is_standby().with_source(error),
+        _ => return failed(of_statement(error)),
     };
     NotBegun { error: GuardError::Failed(error.without_effect()), clean: false }
 }
@@ -110,4 +115,24 @@ fn failed(error: StoreError) -> NotBegun {
 
 fn clean(error: GuardError) -> NotBegun {
     NotBegun { error, clean: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::NoTls;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_bound_that_the_server_refuses_is_named_as_one() {
+        let url = test_servers::shared(test_servers::Product::Postgres);
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        // As where the system cannot look at a connection.
+        let refusal = "SELECT set_config('client_connection_check_interval', '-1', true)";
+        let NotBegun { error, .. } = refused(client.batch_execute(refusal).await.unwrap_err());
+        assert_eq!(error.kind(), Some(ErrorKind::Unsupported));
+        let text = error.to_string();
+        assert!(text.contains("Bounds") && text.contains("client_connection_check_interval"), "{text}");
+    }
 }

@@ -35,16 +35,10 @@ impl Isolation {
 /// From a pooler on it is the pooler's connection to the server that `unread` and `check` bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// The longest pause between two statements (`idle_in_transaction_session_timeout`).
-    pub idle: Option<Duration>,
-    /// The longest statement (`statement_timeout`), the commit excepted.
-    pub statement: Option<Duration>,
-    /// How long the server waits with a result that nobody reads, or for a host that acknowledges nothing
-    /// (`tcp_user_timeout`). Not on a Unix-domain socket, nor where the server's system has no such option.
-    pub unread: Option<Duration>,
-    /// How often, during a statement, the server looks whether the connection was closed (`client_connection_check_interval`). A server on
-    /// a system that cannot do so refuses it: then choose `None`.
-    pub check: Option<Duration>,
+    idle: Option<Duration>,
+    statement: Option<Duration>,
+    unread: Option<Duration>,
+    check: Option<Duration>,
 }
 
 impl Bounds {
@@ -56,6 +50,32 @@ impl Bounds {
             unread: Some(ttl),
             check: Some(ttl / 8),
         }
+    }
+
+    /// The longest pause between two statements (`idle_in_transaction_session_timeout`).
+    #[must_use]
+    pub fn idle(self, idle: impl Into<Option<Duration>>) -> Self {
+        Self { idle: idle.into(), ..self }
+    }
+
+    /// The longest statement (`statement_timeout`), the commit excepted.
+    #[must_use]
+    pub fn statement(self, statement: impl Into<Option<Duration>>) -> Self {
+        Self { statement: statement.into(), ..self }
+    }
+
+    /// How long the server waits with a result that nobody reads, or for a host that acknowledges nothing
+    /// (`tcp_user_timeout`). Not on a Unix-domain socket, nor where the server's system has no such option.
+    #[must_use]
+    pub fn unread(self, unread: impl Into<Option<Duration>>) -> Self {
+        Self { unread: unread.into(), ..self }
+    }
+
+    /// How often, during a statement, the server looks whether the connection was closed (`client_connection_check_interval`). A server on
+    /// a system that cannot do so refuses it: then choose `None`.
+    #[must_use]
+    pub fn check(self, check: impl Into<Option<Duration>>) -> Self {
+        Self { check: check.into(), ..self }
     }
 
     /// The settings, in the server's milliseconds.
@@ -70,12 +90,14 @@ impl Bounds {
         settings.into_iter().filter_map(move |(setting, time)| Some((setting, in_ms(time?))))
     }
 
-    /// How long a transaction can stand still until the server has ended it, if each bound is met once.
-    pub(super) fn total(&self) -> Duration {
-        [self.idle, self.statement, self.unread]
-            .into_iter()
-            .flatten()
-            .fold(Duration::ZERO, Duration::saturating_add)
+    /// How long a transaction can stand still until the server has ended it, if each bound is met once. `None`: for ever.
+    pub(super) fn total(&self) -> Option<Duration> {
+        Some(self.idle?.saturating_add(self.statement?).saturating_add(self.unread?))
+    }
+
+    /// A younger transaction was not ended by a bound.
+    pub(super) fn shortest(&self) -> Duration {
+        [self.idle, self.statement, self.unread].into_iter().flatten().min().unwrap_or(Duration::MAX)
     }
 }
 
@@ -85,13 +107,13 @@ mod tests {
 
     #[test]
     fn a_bound_is_never_none_by_rounding_nor_more_than_the_server_takes() {
-        let bounds =
-            Bounds { idle: Some(Duration::ZERO), statement: Some(Duration::MAX), unread: None, check: None };
+        let bounds = Bounds::of_ttl(Duration::ZERO).statement(Duration::MAX).unread(None).check(None);
         let settings: Vec<_> = bounds.settings().collect();
         assert_eq!(
             settings,
             [("idle_in_transaction_session_timeout", 1), ("statement_timeout", 2_147_483_647)]
         );
-        assert_eq!(Bounds::of_ttl(Duration::MAX).total(), Duration::MAX);
+        assert_eq!(Bounds::of_ttl(Duration::MAX).total(), Some(Duration::MAX));
+        assert_eq!(bounds.total(), None);
     }
 }

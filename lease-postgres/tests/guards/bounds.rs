@@ -25,9 +25,9 @@ struct Program {
 /// What a program does until it stands still.
 type Doing = for<'a> fn(&'a Program) -> futures_util::future::LocalBoxFuture<'a, ()>;
 
-async fn begin(url: &str, scene: Scene) -> Option<Program> {
+async fn begin(url: &str, scene: Scene, bounds: Bounds) -> Option<Program> {
     let held = scene.hold("a").await;
-    let guard = scene.store.guard(&held.tenure).bounds(Bounds::of_ttl(TTL));
+    let guard = scene.store.guard(&held.tenure).bounds(bounds);
     let tx = guard.begin(scene.client_at(url).await).await.ok()?;
     Some(Program { scene, _held: held, tx })
 }
@@ -54,6 +54,16 @@ fn send(program: &Program, statement: &str) {
 
 /// How long the successor is kept out after the program has come to the wait; again when a slow machine was in the way.
 fn kept_out(what: &str, event: &str, doing: Doing, paused: fn(Runtime, &Scene)) -> Duration {
+    kept_out_within(Bounds::of_ttl(TTL), what, event, doing, paused)
+}
+
+fn kept_out_within(
+    bounds: Bounds,
+    what: &str,
+    event: &str,
+    doing: Doing,
+    paused: fn(Runtime, &Scene),
+) -> Duration {
     let give_up = Instant::now() + LONG;
     let observer = runtime();
     loop {
@@ -61,7 +71,7 @@ fn kept_out(what: &str, event: &str, doing: Doing, paused: fn(Runtime, &Scene)) 
         let theirs = runtime();
         let scene = observer.block_on(Scene::new());
         let url = scene.url.clone();
-        let Some(program) = theirs.block_on(begin(&url, scene)) else { continue };
+        let Some(program) = theirs.block_on(begin(&url, scene, bounds)) else { continue };
         theirs.block_on(async {
             doing(&program).await;
             // Its connection sends what there is to send.
@@ -125,8 +135,9 @@ fn paused_while_a_large_result_is_unread_it_is_ended_after_the_unread_bound() {
 #[test]
 fn killed_inside_a_statement_it_is_ended_by_the_check_of_its_connection() {
     let sleeps: Doing = |program| Box::pin(async { send(program, "SELECT pg_sleep(3600)") });
-    let time = kept_out("killed in a statement", "PgSleep", sleeps, is_killed);
-    println!("{time:?}");
+    // Without any other that would.
+    let bounds = Bounds::of_ttl(TTL).statement(None);
+    kept_out_within(bounds, "killed in a statement", "PgSleep", sleeps, is_killed);
 }
 
 /// Nothing comes and nothing goes any more. Unlike with a host that has vanished, what the server sends is still acknowledged by
@@ -141,7 +152,7 @@ fn vanished_it_is_ended_by_the_bounds_of_one_that_stands_still() {
             let scene = observer.block_on(Scene::new());
             let (proxy, url) = proxied(&scene.url);
             let theirs = runtime();
-            let Some(program) = theirs.block_on(begin(&url, scene)) else { continue };
+            let Some(program) = theirs.block_on(begin(&url, scene, Bounds::of_ttl(TTL))) else { continue };
             if let Some(statement) = statement {
                 theirs.block_on(async {
                     send(&program, statement);

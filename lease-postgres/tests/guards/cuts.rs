@@ -81,7 +81,7 @@ async fn a_future_held_until_a_successor_is_in_commits_nothing() {
     for done in 0..=3 {
         let scene = Scene::new().await;
         let held = scene.hold("a").await;
-        let bounds = Bounds { idle: Some(Duration::from_secs(1)), ..Bounds::of_ttl(TTL) };
+        let bounds = Bounds::of_ttl(TTL).idle(Duration::from_secs(1));
         let guard = scene.store.guard(&held.tenure).bounds(bounds);
         let tx = guard.begin(scene.client().await).await.unwrap();
         let mut inserted = Ok(());

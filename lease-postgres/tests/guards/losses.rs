@@ -2,7 +2,7 @@
 //! its pool with a transaction in it.
 
 use std::future::pending;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::{join, select};
@@ -13,18 +13,14 @@ use lease_postgres::{Bounds, Guarded, PostgresStore};
 use tokio::sync::oneshot;
 use tokio_postgres::NoTls;
 
-use crate::common::{role, unique};
-use crate::support::{LONG, Scene, eventually, hold, is_lost, proxied};
+use crate::common::role;
+use crate::support::{LONG, Scene, eventually, hold, is_lost, leaves_running, proxied, sleeps};
+
+/// A ttl that is soon over.
+const SHORT: Duration = Duration::from_secs(2);
 
 /// Until somebody ends it.
 const SLEEP: &str = "SELECT pg_sleep(3600)";
-
-async fn sleeps(scene: &Scene) {
-    let sql = crate::common::Sql::connect(&scene.url).await;
-    let waits = "SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'PgSleep'";
-    let is_there = async || !sql.client.query(waits, &[&scene.program]).await.unwrap().is_empty();
-    eventually("the program's statement runs", is_there).await;
-}
 
 #[tokio::test]
 async fn a_lost_lease_ends_a_running_statement_and_leaves_no_transaction_open() {
@@ -77,13 +73,7 @@ async fn a_rollback_after_the_loss_says_lost() {
 async fn a_guard_dropped_inside_a_statement_leaves_no_session() {
     let scene = Scene::new().await;
     let held = scene.hold("a").await;
-    let tx = scene.store.guard(&held.tenure).begin(scene.client().await).await.unwrap();
-    tx.execute(&scene.insert(1), &[]).await.unwrap();
-    let mut sleep = Box::pin(tx.batch_execute(SLEEP));
-    assert!((&mut sleep).now_or_never().is_none());
-    sleeps(&scene).await;
-    drop(sleep);
-    drop(tx);
+    drop(leaves_running(&scene.store.guard(&held.tenure), scene.client().await, &scene).await);
     scene.no_session_is_left().await;
     assert_eq!(scene.rows().await, [0; 0]);
 }
@@ -93,6 +83,12 @@ fn pool(scene: &Scene) -> Pool {
     let mut config: tokio_postgres::Config = scene.url.parse().unwrap();
     config.application_name(&scene.program);
     Pool::builder(Manager::new(config, NoTls)).max_size(1).build().unwrap()
+}
+
+/// Nor was its connection for a moment.
+#[track_caller]
+fn is_not_in(pool: &Pool) {
+    assert_eq!(pool.status().size, 0);
 }
 
 /// The next that gets a connection of the pool is in no transaction.
@@ -110,13 +106,14 @@ async fn a_panic_of_the_closure_rolls_back_and_its_connection_does_not_go_back_t
     let (guard, object, insert) =
         (scene.store.guard(&held.tenure), pool.get().await.unwrap(), scene.insert(1));
     let ran = tokio::spawn(async move {
-        let panics = async |tx: &mut Guarded<Object>| -> Result<(), ()> {
+        let panics = async |tx: &Guarded<Object>| -> Result<(), ()> {
             tx.execute(&insert, &[]).await.unwrap();
             panic!("a defect of the program")
         };
         guard.run(object, panics).await
     });
     assert!(ran.await.unwrap_err().is_panic());
+    is_not_in(&pool);
     scene.no_session_is_left().await;
     is_usable(&scene, &pool).await;
 }
@@ -139,6 +136,7 @@ async fn a_closure_dropped_midway_rolls_back_and_its_connection_does_not_go_back
         sleeps(&scene).await;
     });
     drop(tokio::time::timeout(LONG, select(running, meanwhile)).await.unwrap());
+    is_not_in(&pool);
     scene.no_session_is_left().await;
     is_usable(&scene, &pool).await;
 }
@@ -153,6 +151,7 @@ async fn a_beginning_dropped_midway_closes_the_connection() {
     let mut beginning = Box::pin(guard.begin(object));
     assert!((&mut beginning).now_or_never().is_none());
     drop(beginning);
+    is_not_in(&pool);
     scene.no_session_is_left().await;
     is_usable(&scene, &pool).await;
 }
@@ -217,7 +216,7 @@ async fn a_session_that_the_stores_role_may_not_end_is_ended_by_the_bounds() {
     scene.run(&format!("GRANT SELECT, INSERT, UPDATE ON {} TO {}", scene.table, role.name)).await;
     let store = PostgresStore::options().table(&scene.table).unwrap().open(&role.url).unwrap();
     let held = hold(&store, "a", Timings::from_ttl(crate::support::TTL).unwrap()).await;
-    let bounds = Bounds { statement: Some(Duration::from_secs(2)), ..Bounds::of_ttl(crate::support::TTL) };
+    let bounds = Bounds::of_ttl(crate::support::TTL).statement(Duration::from_secs(2));
     let tx = loop {
         // A superuser's.
         match store.guard(&held.tenure).bounds(bounds).begin(scene.client().await).await {
@@ -237,14 +236,37 @@ async fn a_session_that_the_stores_role_may_not_end_is_ended_by_the_bounds() {
 async fn the_name_is_not_given_back_before_the_session_of_a_dropped_guard_has_ended() {
     let scene = Scene::new().await;
     let held = scene.hold("a").await;
-    let application = unique("watcher");
-    let tx = scene.store.guard(&held.tenure).begin(scene.client().await).await.unwrap();
-    let mut sleep = Box::pin(tx.batch_execute(SLEEP));
-    assert!((&mut sleep).now_or_never().is_none());
-    sleeps(&scene).await;
-    drop(sleep);
-    drop((tx, held.tenure, application));
+    let tx = leaves_running(&scene.store.guard(&held.tenure), scene.client().await, &scene).await;
+    drop((tx, held.tenure));
     held.lease.release().await.unwrap();
     assert_eq!(scene.sessions().await.0, 0);
     assert!(matches!(scene.claim("a").await, ClaimAnswer::Granted(_)));
+}
+
+/// The store cannot reach its server for longer than any bound that there is.
+#[tokio::test]
+async fn without_bounds_the_store_asks_until_the_session_has_ended() {
+    let scene = Scene::new().await;
+    let (proxy, url) = proxied(&scene.url);
+    let store = scene.options().open(&url).unwrap();
+    let give_up = Instant::now() + LONG;
+    let (mut held, tx) = loop {
+        assert!(Instant::now() < give_up, "no transaction begins");
+        let held = hold(&store, "a", Timings::from_ttl(SHORT).unwrap()).await;
+        let bounds = Bounds::of_ttl(SHORT).statement(None);
+        match store.guard(&held.tenure).bounds(bounds).begin(scene.client().await).await {
+            Ok(tx) => break (Some(held), tx),
+            // On a slow machine.
+            Err(_) => held.lease.release().await.unwrap(),
+        }
+    };
+    proxy.refuse();
+    proxy.cut();
+    let mut sleep = Box::pin(tx.batch_execute(SLEEP));
+    assert!((&mut sleep).now_or_never().is_none());
+    drop(sleep);
+    drop((tx, held.take()));
+    tokio::time::sleep(SHORT * 5).await;
+    proxy.accept();
+    scene.no_session_is_left().await;
 }

@@ -3,7 +3,11 @@
 use lease_core::store::ClaimAnswer;
 use lease_core::{ErrorKind, GuardError, GuardedError};
 
-use crate::support::{Scene, is_failed, is_lost};
+use std::time::Duration;
+
+use lease_postgres::Bounds;
+
+use crate::support::{Scene, TTL, is_failed, is_lost};
 
 #[tokio::test]
 async fn what_is_committed_is_there_and_the_connection_comes_back() {
@@ -156,10 +160,7 @@ async fn the_statement_bound_does_not_cut_the_commit_short() {
              FOR EACH ROW EXECUTE FUNCTION {function}()"
         ))
         .await;
-    let bounds = lease_postgres::Bounds {
-        statement: Some(std::time::Duration::from_secs(1)),
-        ..lease_postgres::Bounds::of_ttl(crate::support::TTL)
-    };
+    let bounds = Bounds::of_ttl(TTL).statement(Duration::from_secs(1));
     loop {
         let guard = scene.store.guard(&held.tenure).bounds(bounds);
         let tx = guard.begin(scene.client().await).await.unwrap();

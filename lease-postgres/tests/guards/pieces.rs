@@ -18,8 +18,8 @@ async fn the_pieces_keep_the_promise_over_another_client() {
     let fence = scene.store.fence(&held.tenure);
     let client = scene.client().await;
     client.batch_execute("BEGIN").await.unwrap();
-    assert_eq!(verified(&client, &fence).await, Some(held.lease.term().get()));
     client.batch_execute(fence.bounds()).await.unwrap();
+    assert_eq!(verified(&client, &fence).await, Some(held.lease.term().get()));
     let row = client.query_one("SHOW idle_in_transaction_session_timeout", &[]).await.unwrap();
     assert_eq!(row.get::<_, &str>(0), "1h");
     client.batch_execute(&scene.insert(1)).await.unwrap();

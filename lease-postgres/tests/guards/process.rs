@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use lease_core::{Claimed, GuardError, GuardedError, Leases, Timings};
-use lease_postgres::{Guarded, PostgresStore};
+use lease_postgres::{Bounds, Guarded, PostgresStore};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio_postgres::{Client, NoTls};
@@ -32,13 +32,15 @@ fn one_guarded_transaction() {
             Ok(Claimed::Granted(lease)) => lease,
             other => return format!("no lease: {other:?}"),
         };
-        let inserts = async |tx: &mut Guarded<Client>| {
+        let inserts = async |tx: &Guarded<Client>| {
             for n in 1..=3 {
                 tx.batch_execute(&format!("INSERT INTO {rows} VALUES ({n})")).await?;
             }
             Ok::<(), tokio_postgres::Error>(())
         };
-        match store.guard(&lease.tenure()).run(client, inserts).await {
+        // So long that without the fence a successor would be in before the server ends a session that stands still.
+        let bounds = Bounds::of_ttl(timings.ttl()).idle(timings.ttl() * 2);
+        match store.guard(&lease.tenure()).bounds(bounds).run(client, inserts).await {
             Ok(()) => "Committed".to_owned(),
             Err(GuardedError::Guard(GuardError::Lost(_))) => "Lost".to_owned(),
             Err(GuardedError::Guard(GuardError::Unknown(_))) => "Unknown".to_owned(),

@@ -2,7 +2,7 @@
 //! directions, while a successor claims: in no cell is a row committed after the successor's claim.
 
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,12 +36,22 @@ struct Seen {
     kept_out: Duration,
 }
 
+/// When the message goes on to its receiver.
+#[derive(Clone, Copy, PartialEq)]
+enum Message {
+    AtOnce,
+    /// When the process does.
+    Late,
+}
+
 /// A process that has come to the message.
 struct There {
     runtime: Runtime,
     scene: Scene,
     process: Process,
     since: Instant,
+    /// Until it is dropped, a message that is late waits.
+    release: Option<Sender<()>>,
     _proxy: Proxy,
 }
 
@@ -51,7 +61,7 @@ fn runtime() -> Runtime {
 
 /// Brings a process to the message and does something to it there. One that did not come there, for its lease was
 /// lost before on a slow machine, is another's turn.
-fn bring_to(cell: Cell, act: fn(Pid)) -> There {
+fn bring_to(cell: Cell, message: Message, act: fn(Pid)) -> There {
     let give_up = Instant::now() + LONG;
     loop {
         assert!(Instant::now() < give_up, "no process comes to {cell:?}");
@@ -59,14 +69,17 @@ fn bring_to(cell: Cell, act: fn(Pid)) -> There {
         let scene = runtime.block_on(Scene::new());
         let (proxy, url) = proxied(&scene.url);
         let mut process = Process::start(&scene, &url, TTL);
-        let (pid, (there, is_there)) = (process.pid, channel());
+        let (pid, (there, is_there), (release, released)) = (process.pid, channel(), channel::<()>());
         proxy.call_before(cell.k, cell.direction, move || {
             act(pid);
             there.send(Instant::now()).unwrap();
+            if message == Message::Late {
+                let _ = released.recv_timeout(LONG);
+            }
         });
         process.go();
         if let Some(since) = wait(&is_there, &mut process) {
-            return There { runtime, scene, process, since, _proxy: proxy };
+            return There { runtime, scene, process, since, release: Some(release), _proxy: proxy };
         }
     }
 }
@@ -106,7 +119,7 @@ fn cells() -> Vec<Cell> {
         let count = if direction == Direction::ToClient { count - 1 } else { count };
         cells.extend((1..=count as u64).map(|k| Cell { k, direction }));
     }
-    assert!(cells.len() > 30, "too few messages for a transaction: {passed:?}");
+    assert!(cells.len() > 20, "too few messages for a transaction: {passed:?}");
     cells
 }
 
@@ -166,25 +179,34 @@ impl There {
     }
 }
 
+/// Stops it until the successor is in.
+fn outlived(cell: Cell, message: Message) -> Seen {
+    let mut there = bring_to(cell, message, stop);
+    there.succeed();
+    let (kept_out, then) = (there.since.elapsed(), there.rows());
+    there.release.take();
+    there.process.go_on();
+    let said = there.process.said();
+    assert!(said.is_some(), "{cell:?}: it said nothing");
+    there.is_over();
+    Seen { cell, rows: [then, there.rows()], said, kept_out }
+}
+
 #[test]
 fn a_process_stopped_at_any_message_commits_nothing_after_its_successors_claim() {
-    let all = play("stopped until the successor is in", |cell| {
-        let mut there = bring_to(cell, stop);
-        there.succeed();
-        let (kept_out, then) = (there.since.elapsed(), there.rows());
-        there.process.go_on();
-        let said = there.process.said();
-        assert!(said.is_some(), "{cell:?}: it said nothing");
-        there.is_over();
-        Seen { cell, rows: [then, there.rows()], said, kept_out }
-    });
-    keeps_the_promise(&all);
+    keeps_the_promise(&play("stopped until the successor is in", |cell| outlived(cell, Message::AtOnce)));
+}
+
+/// As if the process, or the network, had paused between its last look at the clock and its message.
+#[test]
+fn a_message_that_comes_after_the_successors_claim_commits_nothing() {
+    keeps_the_promise(&play("the message comes late", |cell| outlived(cell, Message::Late)));
 }
 
 #[test]
 fn a_process_that_goes_on_before_its_successor_commits_nothing_after_its_claim() {
     let all = play("stopped until the lease has expired", |cell| {
-        let mut there = bring_to(cell, stop);
+        let mut there = bring_to(cell, Message::AtOnce, stop);
         there.runtime.block_on(async {
             let sql = crate::common::Sql::connect(&there.scene.url).await;
             let expired = format!(
@@ -208,7 +230,7 @@ fn a_process_that_goes_on_before_its_successor_commits_nothing_after_its_claim()
 #[test]
 fn a_process_killed_at_any_message_commits_nothing_after_its_successors_claim() {
     let all = play("killed", |cell| {
-        let mut there = bring_to(cell, |pid| kill(pid, Signal::SIGKILL).unwrap());
+        let mut there = bring_to(cell, Message::AtOnce, |pid| kill(pid, Signal::SIGKILL).unwrap());
         there.succeed();
         let (kept_out, then) = (there.since.elapsed(), there.rows());
         let said = there.process.said();

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use lease_core::store::{Claim, ClaimAnswer};
 use lease_core::{
-    Claimed, ErrorKind, GuardError, Holder, Instance, Lease, LeaseName, LeaseStore, Leases, Tenure, Timings,
+    Claimed, ErrorKind, GuardError, Holder, Instance, Lease, LeaseName, LeaseStore, Leases, Tenure,
+    TimingParts, Timings,
 };
-use lease_postgres::{Guarded, PostgresOptions, PostgresStore};
+use lease_postgres::{Guard, Guarded, PostgresOptions, PostgresStore};
 use lease_testkit::{Proxy, Wire};
 use tokio_postgres::{Client, Config, NoTls};
 
@@ -126,6 +128,13 @@ pub(crate) async fn hold(store: &PostgresStore, name: &str, timings: Timings) ->
     Holding { tenure: lease.tenure(), lease, _leases: leases }
 }
 
+/// An attempt that ends soon, under a lease that lasts.
+pub(crate) fn impatient() -> Timings {
+    let (renew, attempt) = (Duration::from_secs(1), Duration::from_secs(2));
+    let (deadline, grace, margin) = (TTL / 2, TTL / 4, TTL / 8);
+    Timings::new(TimingParts { ttl: TTL, renew, attempt, deadline, grace, margin }).unwrap()
+}
+
 pub(crate) fn new_claim(name: &str) -> Claim {
     let name = LeaseName::new(name).unwrap();
     Claim { name, holder: Holder::mint().unwrap(), ttl: TTL, instance: Instance::named("successor") }
@@ -138,6 +147,25 @@ pub(crate) fn proxied(url: &str) -> (Proxy, String) {
     let proxy = Proxy::start(address, Wire::Postgres).unwrap();
     let through = format!("{before}@{}/{database}?sslmode=disable", proxy.addr());
     (proxy, through)
+}
+
+/// Whether a statement of the program's does.
+pub(crate) async fn sleeps(scene: &Scene) {
+    let sql = Sql::connect(&scene.url).await;
+    let waits = "SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'PgSleep'";
+    let is_there = async || !sql.client.query(waits, &[&scene.program]).await.unwrap().is_empty();
+    eventually("the program's statement runs", is_there).await;
+}
+
+/// Begins a transaction and leaves a statement running in it, whose future is dropped.
+pub(crate) async fn leaves_running(guard: &Guard, client: Client, scene: &Scene) -> Guarded<Client> {
+    let tx = guard.begin(client).await.unwrap();
+    tx.execute(&scene.insert(1), &[]).await.unwrap();
+    let mut sleep = Box::pin(tx.batch_execute("SELECT pg_sleep(3600)"));
+    assert!((&mut sleep).now_or_never().is_none());
+    sleeps(scene).await;
+    drop(sleep);
+    tx
 }
 
 #[track_caller]
