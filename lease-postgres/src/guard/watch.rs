@@ -1,5 +1,6 @@
 //! The store's side of a guarded transaction: its session is ended from outside when its lease is lost or its guard was dropped.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use lease_core::ErrorKind;
@@ -28,10 +29,11 @@ pub(super) fn spawn(
     store.spawn(watching);
 }
 
-/// The watcher, and with it the tenure, goes when the session has. Without a patience nobody else will end that.
+/// The tenure goes when the session has, so that the name is not given back while the session works; after a loss within half of the
+/// grace, for a server out of reach is no work that runs on. Without a patience nobody else will end the session.
 async fn watch(store: PostgresStore, watcher: Watcher, transaction: Transaction, patience: Option<Duration>) {
     let Some(why) = watcher.must_end().await else { return };
-    let lease = watcher.tenure().name();
+    let (lease, attempt) = (watcher.tenure().name().clone(), watcher.tenure().timings().attempt());
     match why {
         MustEnd::Lost(_) => {
             tracing::warn!(%lease, "ending the session of a guarded transaction whose lease is lost");
@@ -42,33 +44,46 @@ async fn watch(store: PostgresStore, watcher: Watcher, transaction: Transaction,
     }
     let clock = store.clock();
     let limit = patience.map(|patience| store.limit(patience));
-    let attempt = watcher.tenure().timings().attempt();
-    let (mut pause, mut told, mut denied) = (FIRST_PAUSE, false, false);
-    loop {
-        // What was denied would be again, each time with a line in the server's log.
-        let sql = if denied { sql::find_guarded() } else { sql::end_guarded() };
-        match look(&store, sql, transaction, attempt).await {
-            Ok(true) => return,
-            Err(error) if !told => {
-                told = true;
-                denied = error.kind() == ErrorKind::Denied;
-                let advice = if denied {
-                    "it is another role's; until the server's own bounds end it no successor can claim"
-                } else {
-                    "asking again"
-                };
-                tracing::warn!(%lease, %error, "the session of a guarded transaction cannot be ended: {advice}");
+    let mut ending = pin!(async {
+        let (mut pause, mut told, mut denied) = (FIRST_PAUSE, false, false);
+        loop {
+            // What was denied would be again, each time with a line in the server's log.
+            let sql = if denied { sql::find_guarded() } else { sql::end_guarded() };
+            match look(&store, sql, transaction, attempt).await {
+                Ok(true) => return,
+                Err(error) if !told => {
+                    told = true;
+                    denied = error.kind() == ErrorKind::Denied;
+                    let advice = if denied {
+                        "it is another role's; until the server's own bounds end it no successor can claim"
+                    } else {
+                        "asking again"
+                    };
+                    tracing::warn!(%lease, %error, "the session of a guarded transaction cannot be ended: {advice}");
+                }
+                Err(error) => denied |= error.kind() == ErrorKind::Denied,
+                Ok(false) => {}
             }
-            Err(error) => denied |= error.kind() == ErrorKind::Denied,
-            Ok(false) => {}
+            if limit.as_ref().is_some_and(|limit| limit.left().is_zero()) {
+                tracing::warn!(%lease, "the session of a guarded transaction has not ended by the server's own bounds");
+                return;
+            }
+            sleep_until(clock, clock.now() + pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        if limit.as_ref().is_some_and(|limit| limit.left().is_zero()) {
-            tracing::warn!(%lease, "the session of a guarded transaction has not ended by the server's own bounds");
-            return;
-        }
-        sleep_until(clock, clock.now() + pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+    });
+    let (lost, grace) = (watcher.tenure().clone(), watcher.tenure().timings().grace());
+    let long_lost = async {
+        lost.lost().await;
+        sleep_until(clock, clock.now() + grace / 2).await;
+    };
+    tokio::select! {
+        biased;
+        () = &mut ending => return,
+        () = long_lost => {}
     }
+    drop((watcher, lost));
+    ending.await;
 }
 
 /// Ends the session that has the transaction, or looks for it, and says whether there was none.

@@ -2,12 +2,14 @@
 //! its pool with a transaction in it.
 
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::{join, select};
 use lease_core::store::ClaimAnswer;
-use lease_core::{GuardError, GuardedError, Timings};
+use lease_core::{Claimed, GuardError, GuardedError, Leases, RunError, Timings};
 use lease_postgres::deadpool_postgres::{Manager, Object, Pool};
 use lease_postgres::{Bounds, Guarded, PostgresStore};
 use tokio::sync::oneshot;
@@ -267,6 +269,45 @@ async fn without_bounds_the_store_asks_until_the_session_has_ended() {
     drop(sleep);
     drop((tx, held.take()));
     tokio::time::sleep(SHORT * 5).await;
+    proxy.accept();
+    scene.no_session_is_left().await;
+}
+
+/// Else the failing hook would end a process whose work has ended.
+#[tokio::test]
+async fn a_server_out_of_reach_does_not_keep_the_tenure() {
+    let scene = Scene::new().await;
+    let (proxy, url) = proxied(&scene.url);
+    let store = scene.options().open(&url).unwrap();
+    // The session would be looked for for hours.
+    let bounds = Bounds::of_ttl(crate::support::TTL);
+    let leases = Leases::builder(store.clone())
+        .timings(Timings::from_ttl(Duration::from_secs(10)).unwrap())
+        .on_stuck(|_| {})
+        .build()
+        .unwrap();
+    let begun = Arc::new(AtomicBool::new(false));
+    let (told, client) = (Arc::clone(&begun), scene.client().await);
+    let run = tokio::spawn(async move {
+        let Claimed::Granted(lease) = leases.claim("a").await.unwrap() else { panic!("it is free") };
+        lease
+            .run(move |tenure| async move {
+                let guard = store.guard(&tenure).bounds(bounds);
+                drop(tenure);
+                guard
+                    .run(client, async |_| {
+                        told.store(true, Ordering::SeqCst);
+                        pending::<Result<(), tokio_postgres::Error>>().await
+                    })
+                    .await
+            })
+            .await
+    });
+    eventually("the work has begun", async || begun.load(Ordering::SeqCst)).await;
+    proxy.refuse();
+    proxy.cut();
+    let ended = tokio::time::timeout(LONG, run).await.expect("nothing is waited for").unwrap();
+    assert!(matches!(ended, Err(RunError::Lost { .. })), "{ended:?}");
     proxy.accept();
     scene.no_session_is_left().await;
 }
