@@ -45,7 +45,9 @@ impl GuardError {
 
     /// Whether the same transaction may be run again and can succeed then, with nothing done twice.
     pub fn retry_helps(&self) -> bool {
-        matches!(self, Self::Failed(error) if error.kind().retry_helps())
+        let Self::Failed(error) = self else { return false };
+        // In a database that was replaced there is no such lease.
+        error.kind().retry_helps() && error.kind() != ErrorKind::Replaced
     }
 }
 
@@ -66,7 +68,13 @@ impl fmt::Display for GuardError {
                 "the transaction was ended by a statement of its own, and what came before that may be committed: {error}"
             ),
             Self::Failed(error) => {
-                write!(f, "the transaction was rolled back: {error} ({})", error.kind().advice())
+                write!(f, "the transaction was rolled back: {error}")?;
+                // The advice of the kind is about the store's statements; a database of its own would have no fence.
+                if self.retry_helps() {
+                    f.write_str(" (run it again while the lease is held)")
+                } else {
+                    Ok(())
+                }
             }
         }
     }
@@ -250,35 +258,31 @@ impl Drop for Guarding {
 
 impl Watcher {
     /// Waits until the session has to be ended from outside, and says why; `None` when that will not be. From then on no
-    /// commit begins.
+    /// commit begins, and another call answers the same.
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn must_end(&self) -> Option<MustEnd> {
         let mut phase = self.phase.subscribe();
-        let settled = phase.wait_for(|phase| *phase != Phase::Open);
         tokio::select! {
             biased;
-            settled = settled => match settled.map(|phase| *phase) {
-                Ok(Phase::Abandoned) => Some(MustEnd::Abandoned),
-                // The sender is ours.
-                _ => None,
-            },
-            reason = self.tenure.lost() => {
-                let mut found = Phase::Open;
+            // The sender is ours.
+            _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
+            _ = self.tenure.lost() => {
                 self.phase.send_if_modified(|phase| {
-                    found = *phase;
                     let is_open = *phase == Phase::Open;
                     if is_open {
                         *phase = Phase::Lost;
                     }
                     is_open
                 });
-                match found {
-                    Phase::Open | Phase::Lost => Some(MustEnd::Lost(reason)),
-                    Phase::Abandoned => Some(MustEnd::Abandoned),
-                    Phase::Committing | Phase::Over => None,
-                }
             }
+        }
+        // None of these is left for another that would answer otherwise.
+        let phase = *self.phase.borrow();
+        match phase {
+            Phase::Lost => Some(MustEnd::Lost(self.tenure.reason().unwrap_or(LossReason::Refused))),
+            Phase::Abandoned => Some(MustEnd::Abandoned),
+            Phase::Open | Phase::Committing | Phase::Over => None,
         }
     }
 

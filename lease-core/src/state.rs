@@ -181,14 +181,14 @@ impl LeaseState {
     /// lease is lost by then whether or not anybody has noticed.
     /// Answers whether it counts.
     pub(crate) fn renewed(self: &Arc<Self>, started: Moment) -> bool {
-        let deadline = self.deadline();
         if self.held().is_err() {
             return false;
         }
-        self.good.fetch_max(nanos(started), Ordering::AcqRel);
+        // Another thread may have counted a later one meanwhile.
+        let replaced = moment(self.good.fetch_max(nanos(started), Ordering::AcqRel));
         *lock(&self.last_error) = None;
-        // Somebody may have seen the deadline pass while we were between the two lines above.
-        if self.now() >= deadline {
+        // Somebody may have seen the deadline pass while we were between the two looks.
+        if self.now() >= replaced + self.setup.timings.deadline() {
             self.lose_by_deadline();
         }
         self.check()

@@ -80,8 +80,8 @@ impl Tenure {
         self.state.held()
     }
 
-    /// A renewal begins that a guarded transaction carries. For stores: it counts when the transaction that moves the
-    /// expiry of this [`holder`](Self::holder) is committed.
+    /// A renewal begins that a guarded transaction carries. For stores only: it counts when the transaction that moves the
+    /// expiry of this [`holder`](Self::holder) is committed, and then **moves the deadline without asking anybody**.
     pub fn carry_renewal(&self) -> CarriedRenewal {
         CarriedRenewal::begin(&self.state)
     }

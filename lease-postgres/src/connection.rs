@@ -150,11 +150,11 @@ pub(crate) async fn begin(client: &Client, limit: &Limit) -> Result<(), StoreErr
 
 /// In milliseconds: below the time left, at least 1, for 0 would be no bound at all, and at most what the setting
 /// can hold.
-fn lock_timeout(left: Duration) -> u128 {
+pub(crate) fn lock_timeout(left: Duration) -> u128 {
     (left / 4 * 3).as_millis().clamp(1, i32::MAX as u128)
 }
 
-fn of_begin(error: tokio_postgres::Error) -> StoreError {
+pub(crate) fn of_begin(error: tokio_postgres::Error) -> StoreError {
     match error.code() {
         // What a standby says to READ WRITE.
         Some(&SqlState::FEATURE_NOT_SUPPORTED) => is_standby().with_source(error),

@@ -4,6 +4,8 @@ mod check;
 mod connection;
 mod connections;
 mod error;
+mod fence;
+mod guard;
 mod opener;
 mod options;
 mod product;
@@ -14,6 +16,8 @@ mod store;
 mod tls;
 mod url;
 
+pub use fence::Fence;
+pub use guard::{Bounds, Guard, Guardable, Guarded, Isolation};
 pub use options::PostgresOptions;
 pub use store::PostgresStore;
 pub use {deadpool_postgres, tokio_postgres};

@@ -27,6 +27,7 @@
 //! was sent. And it may revive a lease that expired during the wait: nobody can have had the name
 //! meanwhile, for a claim would have brought another holder, who is looked for after the wait.
 
+use crate::guard::{Bounds, Isolation, Transaction};
 use crate::options::Table;
 
 /// The database's clock: whole milliseconds since 1970 UTC.
@@ -346,3 +347,102 @@ pub(crate) fn claim_rerun(table: &Table) -> String {
 pub(crate) fn last_slot(table: &Table) -> String {
     format!("SELECT slot_ms FROM {table} WHERE name = $1")
 }
+
+/// A guarded transaction, first: begins it in the program's session, at its level and within its bounds, whatever the
+/// session's defaults are. In a transaction that somebody has left open, which `BEGIN` only warns of, it fails (22012).
+///
+/// Like all statements of guards it names the schema of each function, operator and type, for the `search_path` is the program's
+/// and stays so.
+pub(crate) fn begin_guarded(isolation: Isolation, bounds: &Bounds) -> String {
+    let level = isolation.level();
+    let begins_here = "1 OPERATOR(pg_catalog./) \
+        (pg_catalog.now() OPERATOR(pg_catalog.=) pg_catalog.statement_timestamp())::pg_catalog.int4";
+    let select = bounds.settings().fold(format!("SELECT {begins_here}"), |select, (setting, ms)| {
+        format!("{select}, {}", bound(setting, ms))
+    });
+    format!("BEGIN ISOLATION LEVEL {level}, READ WRITE, NOT DEFERRABLE; {select}")
+}
+
+/// The bounds alone. They hold until the transaction ends.
+pub(crate) fn bounds(bounds: &Bounds) -> String {
+    let set: Vec<String> = bounds.settings().map(|(setting, ms)| bound(setting, ms)).collect();
+    format!("SELECT {}", set.join(", "))
+}
+
+/// A setting that the session may have made tighter; to all of these 0 is none. It is told with its unit, but for the
+/// one that the system has the last word on.
+fn bound(setting: &str, ms: u128) -> String {
+    let text = format!("pg_catalog.current_setting('{setting}')");
+    let unit = if setting == "tcp_user_timeout" { " OPERATOR(pg_catalog.||) 'ms'" } else { "" };
+    let theirs = format!("({text}{unit})::pg_catalog.interval");
+    let ours = format!("'{ms} milliseconds'::pg_catalog.interval");
+    format!(
+        "pg_catalog.set_config('{setting}', CASE \
+            WHEN {theirs} OPERATOR(pg_catalog.>) '0'::pg_catalog.interval AND {theirs} OPERATOR(pg_catalog.<=) {ours} \
+            THEN {text} ELSE '{ms}' END, true)"
+    )
+}
+
+/// A guarded transaction, in the same flight: verifies the lease and keeps it from being claimed, as [`fence`] does; brings
+/// the number of the transaction, by which it is known from now on. The wait for the row is bounded, and the session's own bound is
+/// in force again behind it.
+pub(crate) fn guard(table: &Table, lock_timeout_ms: u128) -> String {
+    let held = held(table);
+    format!(
+        "WITH before AS MATERIALIZED (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout),
+         bounded AS MATERIALIZED (
+             SELECT pg_catalog.set_config('lock_timeout', '{lock_timeout_ms}', true) AS lock_timeout FROM before),
+         held AS MATERIALIZED ({held} AND (SELECT lock_timeout FROM bounded) IS NOT NULL FOR KEY SHARE)
+         SELECT held.term, pg_catalog.pg_current_xact_id()::pg_catalog.text,
+                pg_catalog.set_config('lock_timeout', before.lock_timeout, true)
+         FROM held, before"
+    )
+}
+
+/// What makes a transaction a guarded one. A claim takes the lock that `KEY SHARE` is in the way of, and is answered held until
+/// the transaction has ended; renewals pass. The lock is no savepoint's of the program's, for it is older than all of them.
+///
+/// Where the isolation is read committed, it is the row's newest version that is looked at, also after a wait. At the other levels a
+/// claim since the snapshot fails it (40001), and renewals do not: they change no key, and the lock is taken on the newest
+/// version along with the one that is seen.
+pub(crate) fn fence(table: &Table) -> String {
+    format!("{} FOR KEY SHARE", held(table))
+}
+
+fn held(table: &Table) -> String {
+    let now = "pg_catalog.floor(EXTRACT(epoch FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) \
+               1000::pg_catalog.numeric)::pg_catalog.int8";
+    format!(
+        "SELECT term FROM {table} WHERE name OPERATOR(pg_catalog.=) $1 AND holder OPERATOR(pg_catalog.=) $2 \
+         AND expires_at_ms OPERATOR(pg_catalog.>) {now}"
+    )
+}
+
+/// On another database, in place of [`guard`].
+pub(crate) const TRANSACTION: &str = "SELECT pg_catalog.pg_current_xact_id()::pg_catalog.text";
+
+/// A guarded transaction, at its end: fails (22012) unless this is it, and (25P02) if it has failed, for PostgreSQL answers a
+/// `COMMIT` then as well, without an error. In one flight with [`COMMIT`], which
+/// commits nothing after a failure. (No `statement_timeout` holds for a commit, which may wait for a synchronous standby.)
+pub(crate) fn is_transaction(transaction: Transaction) -> String {
+    format!(
+        "SELECT 1 OPERATOR(pg_catalog./) COALESCE(pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text \
+            OPERATOR(pg_catalog.=) '{transaction}', false)::pg_catalog.int4"
+    )
+}
+
+/// Undoes a guarded transaction, and asks what has become of it: the program may have committed it.
+pub(crate) fn roll_back_guarded(transaction: Option<Transaction>) -> String {
+    let status = transaction.map_or_else(String::new, |transaction| {
+        format!("; SELECT pg_catalog.pg_xact_status('{transaction}'::pg_catalog.xid8)")
+    });
+    format!("{ROLLBACK}{status}")
+}
+
+/// Ends the session that has a guarded transaction open, on a connection of the store's. No row: none has, or not any more. What a transaction
+/// has locked is its number, and that is told to every role, unlike what `pg_stat_activity` says; so nobody else's session is ended, though a pooler
+/// had given it away. A prepared transaction is in no session.
+pub(crate) const END_GUARDED: &str = "\
+    SELECT pg_terminate_backend(pid) FROM pg_locks
+    WHERE locktype = 'transactionid' AND transactionid = $1::xid8::xid AND mode = 'ExclusiveLock' AND granted
+      AND pid IS NOT NULL";

@@ -12,11 +12,13 @@ use lease_core::store::{
     Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, Repeat, ResignAnswer, SlotAnswer, SlotEnd,
     SlotRow, SlotState, StoreError, UnfinishedSlot, VerifyAnswer, slot_of, ttl_ms,
 };
-use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Term};
+use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Tenure, Term};
 use tokio::runtime::Handle;
 use tokio_postgres::{Config, Row};
 
 use crate::connections::{Connections, Lane};
+use crate::fence::Fence;
+use crate::guard::Guard;
 use crate::opener::Opener;
 use crate::options::{PostgresOptions, Table};
 use crate::row::{
@@ -79,6 +81,18 @@ impl PostgresStore {
         Ok(Self::options().table(table)?.ddl())
     }
 
+    /// Guarded transactions under a lease of this store: they never commit after a successor's claim. See the
+    /// [crate's documentation](crate#guarded-transactions).
+    pub fn guard(&self, tenure: &Tenure) -> Guard {
+        Guard::new(self, tenure)
+    }
+
+    /// The statements that make a transaction a guarded one, for other drivers. See the
+    /// [crate's documentation](crate#the-pieces-alone).
+    pub fn fence(&self, tenure: &Tenure) -> Fence {
+        Fence::new(self.table(), tenure)
+    }
+
     pub(crate) fn on_own_connections(
         options: PostgresOptions,
         config: &Config,
@@ -132,8 +146,16 @@ impl PostgresStore {
         }
     }
 
+    /// Runs what nobody waits for, where the statements run.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        match &self.thread {
+            Thread::Own(thread) => drop(thread.spawn(task)),
+            Thread::Users(handle) => drop(handle.spawn(task)),
+        }
+    }
+
     /// Asks until there is an answer or no time left.
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         lane: Lane,
         repeat: Repeat,
@@ -183,8 +205,16 @@ impl PostgresStore {
         granted(&rows, &claim.name)
     }
 
-    fn table(&self) -> &Table {
+    pub(crate) fn table(&self) -> &Table {
         &self.shared.table
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.clock
+    }
+
+    pub(crate) fn limit(&self, within: Duration) -> Limit {
+        self.shared.limit(within)
     }
 }
 

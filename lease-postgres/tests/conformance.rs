@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease_core::{LeaseName, LeaseStore};
-use lease_postgres::{PostgresOptions, PostgresStore};
-use lease_testkit::{Damage, Subject};
+use lease_core::store::StoreError;
+use lease_core::{ErrorKind, GuardError, LeaseName, LeaseStore, Tenure};
+use lease_postgres::{Guarded, PostgresOptions, PostgresStore};
+use lease_testkit::{Damage, GuardSubject, GuardedWork, Subject};
 use tokio::sync::OnceCell;
+use tokio_postgres::Client;
 
 #[path = "common/mod.rs"]
 mod common;
@@ -25,6 +27,8 @@ struct Shared {
     owner: String,
     /// For stores that make a table.
     maker: String,
+    /// For the program's transactions.
+    program: String,
     table: String,
     open: Open,
     /// For all cases, so that connections stay few.
@@ -43,8 +47,10 @@ impl Shared {
         let table = unique("leases");
         let owners = PostgresStore::options().table(&table).unwrap().open(owner).unwrap();
         owners.migrate().await.unwrap();
+        Sql::connect(owner).await.run(&format!("CREATE TABLE {table}_notes (note text)")).await;
         let stores = two_stores(open, &table, url);
-        Self { owner: owner.to_owned(), maker: maker.to_owned(), table, open, stores }
+        let [owner, maker, program] = [owner, maker, url].map(str::to_owned);
+        Self { owner, maker, program, table, open, stores }
     }
 }
 
@@ -95,6 +101,45 @@ impl Subject for Case {
     }
 }
 
+#[async_trait]
+impl GuardSubject for Case {
+    async fn begin(&self, tenure: &Tenure) -> Result<Box<dyn GuardedWork>, GuardError> {
+        let Sql { client } = Sql::connect(&self.shared.program).await;
+        let notes = format!("{}_notes", self.shared.table);
+        Ok(Box::new(Work { tx: self.stores[0].guard(tenure).begin(client).await?, notes }))
+    }
+
+    async fn committed(&self, prefix: &str) -> Vec<String> {
+        let sql = Sql::connect(&self.shared.owner).await;
+        let notes = format!("SELECT note FROM {}_notes WHERE starts_with(note, $1)", self.shared.table);
+        sql.client.query(&notes, &[&prefix]).await.unwrap().iter().map(|row| row.get(0)).collect()
+    }
+}
+
+/// A guarded transaction that writes notes.
+struct Work {
+    tx: Guarded<Client>,
+    notes: String,
+}
+
+#[async_trait]
+impl GuardedWork for Work {
+    async fn write(&mut self, note: &str) -> Result<(), GuardError> {
+        let insert = format!("INSERT INTO {} VALUES ('{note}')", self.notes);
+        self.tx.batch_execute(&insert).await.map_err(|error| {
+            GuardError::Failed(StoreError::new(ErrorKind::Other, "the note was refused").with_source(error))
+        })
+    }
+
+    async fn commit(self: Box<Self>) -> Result<(), GuardError> {
+        self.tx.commit().await.map(drop)
+    }
+
+    async fn roll_back(self: Box<Self>) -> Result<(), GuardError> {
+        self.tx.rollback().await.map(drop)
+    }
+}
+
 mod own_pool {
     use super::*;
 
@@ -106,6 +151,7 @@ mod own_pool {
     }
 
     lease_testkit::suite!(subject);
+    lease_testkit::guard_suite!(subject);
 }
 
 /// Every default that could change what a statement does, for the role that the store logs in as.
@@ -168,13 +214,16 @@ mod least_rights {
             let owner = common::shared();
             let (role, sql) = (common::role(&owner, "").await, Sql::connect(&owner).await);
             let shared = Shared::new(&owner, &owner, &role.url, own).await;
-            sql.run(&format!("GRANT SELECT, INSERT, UPDATE ON {} TO {}", shared.table, role.name)).await;
+            let Shared { table, .. } = &shared;
+            sql.run(&format!("GRANT SELECT, INSERT, UPDATE ON {table} TO {}", role.name)).await;
+            sql.run(&format!("GRANT INSERT ON {table}_notes TO {}", role.name)).await;
             shared
         };
         SHARED.get_or_init(make).await.into()
     }
 
     lease_testkit::suite!(subject);
+    lease_testkit::guard_suite!(subject);
 }
 
 /// A pool of the program's, whose sessions are as they come. It lives on the runtime of its test, so each case

@@ -11,6 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use crate::error::Failure;
+use crate::files::{Files, Identity, Known, has_one_name};
 use crate::options::Table;
 use crate::path::shown;
 use crate::{file_system, queue, sql};
@@ -22,6 +23,7 @@ pub(crate) struct Place {
     pub(crate) path: PathBuf,
     pub(crate) table: Table,
     pub(crate) role: Role,
+    pub(crate) known: Known,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,10 +35,7 @@ pub(crate) enum Role {
 /// An open connection, and which files it has.
 pub(crate) struct Open {
     pub(crate) connection: Connection,
-    identity: Identity,
-    /// In WAL mode. SQLite finds the log by the name of the file, not through the file: with another
-    /// log beside it the same file has other rows.
-    log: Option<(PathBuf, Identity)>,
+    pub(crate) files: Files,
 }
 
 /// How often a file may be swapped while it is being opened.
@@ -58,8 +57,9 @@ impl Place {
             if let Some(identity) = before
                 && self.look()? == Some(identity)
             {
-                let log = self.log(&connection)?;
-                return Ok(Open { connection, identity, log });
+                let files = Files { identity, log: self.log(&connection)? };
+                self.known.tell(Some(files.clone()));
+                return Ok(Open { connection, files });
             }
         }
         let message = "the file was replaced again and again while it was being opened";
@@ -72,21 +72,29 @@ impl Place {
     /// SQLite would go on with a file that was renamed or deleted, and the lease in it would stand
     /// beside a lease in the file now at the path. Only asks about the file: opening it and closing
     /// it again would drop the locks of the whole process on it (POSIX).
-    pub(crate) fn still_holds(&self, open: &Open) -> Result<(), StoreError> {
+    pub(crate) fn still_holds(&self, files: &Files) -> Result<(), StoreError> {
         match self.metadata(&self.path)? {
             None => return Err(replaced("nothing is in its place")),
-            Some(metadata) if Identity::of(&metadata) != open.identity => {
+            Some(metadata) if Identity::of(&metadata) != files.identity => {
                 return Err(replaced("another file is in its place"));
             }
             Some(metadata) => has_one_name(&metadata)?,
         }
-        let Some((path, identity)) = &open.log else { return Ok(()) };
+        let Some((path, identity)) = &files.log else { return Ok(()) };
         match self.metadata(path)? {
             None => Err(replaced(LOG_IS_GONE)),
             Some(metadata) if Identity::of(&metadata) != *identity => {
                 Err(replaced("another -wal file is beside it"))
             }
             Some(_) => Ok(()),
+        }
+    }
+
+    /// [`still_holds`](Self::still_holds), asked on another thread than the connection's.
+    pub(crate) fn still_there(&self) -> Result<(), StoreError> {
+        match self.known.ask() {
+            Some(files) => self.still_holds(&files),
+            None => Err(replaced("the store has not opened the one in its place yet")),
         }
     }
 
@@ -223,26 +231,6 @@ fn replaced(what: &str) -> StoreError {
     StoreError::new(ErrorKind::Replaced, message)
 }
 
-/// Refuses a file that somebody may know by another name, and so with another journal or log.
-fn has_one_name(metadata: &Metadata) -> Result<(), StoreError> {
-    if names(metadata) <= 1 {
-        return Ok(());
-    }
-    let message = "the file has a second name (a hard link), and SQLite keeps its journal by name; \
-                   use one name, or copy the file";
-    Err(StoreError::new(ErrorKind::Unsupported, message))
-}
-
-#[cfg(unix)]
-fn names(metadata: &Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::nlink(metadata)
-}
-
-#[cfg(not(unix))]
-fn names(_: &Metadata) -> u64 {
-    1
-}
-
 /// Refuses a connection whose commits would not be durable, or a file whose names would sort otherwise.
 pub(crate) fn is_fit(connection: &Connection) -> Result<(), Failure> {
     let journal: String = ask(connection, sql::JOURNAL_MODE)?;
@@ -289,29 +277,6 @@ pub(crate) fn supported_version(number: i32, text: &str) -> Result<(), StoreErro
 /// another a new file keeps the rollback journal.
 fn wal_is_sound(number: i32) -> bool {
     number >= 3_051_003 || matches!(number, 3_050_007..=3_050_999 | 3_044_006..=3_044_999)
-}
-
-/// Which file it is, whatever its name. Where the system has no such number all files are one, and
-/// a replaced file goes unnoticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
-    #[cfg(unix)]
-    device: u64,
-    #[cfg(unix)]
-    inode: u64,
-}
-
-impl Identity {
-    #[cfg(unix)]
-    fn of(metadata: &Metadata) -> Self {
-        use std::os::unix::fs::MetadataExt;
-        Self { device: metadata.dev(), inode: metadata.ino() }
-    }
-
-    #[cfg(not(unix))]
-    fn of(_: &Metadata) -> Self {
-        Self {}
-    }
 }
 
 #[cfg(test)]
@@ -367,6 +332,7 @@ mod tests {
             path: folder.path().join("leases.db"),
             table: Table::new("leases").unwrap(),
             role,
+            known: Known::default(),
         };
         let writer = place(Role::Write).open(true).unwrap().connection;
         let reader = place(Role::Read).open(false).unwrap().connection;

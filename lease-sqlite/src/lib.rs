@@ -4,7 +4,10 @@ mod check;
 mod connection;
 mod courtesy;
 mod error;
+mod fence;
 mod file_system;
+mod files;
+mod guard;
 mod options;
 mod path;
 mod queue;
@@ -15,6 +18,8 @@ mod sql;
 mod store;
 mod worker;
 
+pub use fence::Fence;
+pub use guard::{Guard, Guarded};
 pub use options::SqliteOptions;
 pub use store::SqliteStore;
 

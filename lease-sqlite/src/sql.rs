@@ -272,6 +272,30 @@ pub(crate) fn last_slot(table: &Table) -> String {
     format!("SELECT slot_ms FROM {table} WHERE name = :name")
 }
 
+/// The first statement of a guarded transaction, on a connection of the program's, behind [`BEGIN`]: the lease is held, and
+/// for a ttl from now. `main.`: a table of that name in the temporary or an attached database does not stand in for it.
+///
+/// It writes, for meanwhile no renewal of the store's gets through. Until the transaction ends nobody else writes to the
+/// file: what it has found stands, whatever pauses, and its commit comes before any other claim.
+pub(crate) fn guard(table: &Table) -> String {
+    format!(
+        "UPDATE main.{table} SET expires_at_ms = {NOW} + ?3, renewed_at_ms = {NOW}
+         WHERE name = ?1 AND holder = ?2 AND expires_at_ms > {NOW}
+         RETURNING term"
+    )
+}
+
+/// The databases of a program's connection, the temporary one among them once it is used.
+pub(crate) const DATABASES: &str = "PRAGMA database_list";
+
+/// [`JOURNAL_MODE`] of one of them.
+pub(crate) fn journal_mode(database: &str) -> String {
+    format!("PRAGMA \"{}\".journal_mode", database.replace('"', "\"\""))
+}
+
+/// How long a program's connection waits for a lock; 0 also when it has a handler of its own.
+pub(crate) const BUSY_TIMEOUT: &str = "PRAGMA busy_timeout";
+
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;

@@ -1,7 +1,7 @@
 //! The store: what is asked of which connection, and what the answers mean. The statements are in `sql.rs`.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use rusqlite::{Connection, Params, Row, named_params};
 
 use crate::connection::{Place, Role};
 use crate::error::Failure;
+use crate::files::Known;
 use crate::options::{SqliteOptions, Table};
 use crate::path::{absolute, shown};
 use crate::queue::{Kind, Order};
@@ -31,8 +32,8 @@ pub struct SqliteStore {
 }
 
 struct Shared {
-    path: PathBuf,
-    table: Table,
+    /// That of the connection that writes.
+    place: Place,
     writer: Worker,
     reader: Worker,
     clock: Arc<dyn Clock>,
@@ -78,13 +79,12 @@ impl SqliteStore {
             StoreError::new(error.kind(), message).without_effect().with_source(error)
         };
         let path = absolute(path).map_err(named)?;
-        let worker = |role| {
-            let place = Place { path: path.clone(), table: table.clone(), role };
-            Worker::start(place).map_err(no_thread).map_err(named)
-        };
-        let (writer, reader) = (worker(Role::Write)?, worker(Role::Read)?);
+        let place = |role| Place { path: path.clone(), table: table.clone(), role, known: Known::default() };
+        let worker = |place| Worker::start(place).map_err(no_thread).map_err(named);
+        let place_to_write = place(Role::Write);
+        let (writer, reader) = (worker(place_to_write.clone())?, worker(place(Role::Read))?);
         let clock = SystemClock::shared().map_err(no_thread).map_err(named)?;
-        let shared = Shared { path: path.clone(), table: table.clone(), writer, reader, clock };
+        let shared = Shared { place: place_to_write, writer, reader, clock };
         let store = Self { shared: Arc::new(shared) };
         // The first to open makes the file; the other then finds it.
         let limit = store.limit(PATIENCE);
@@ -116,20 +116,24 @@ impl SqliteStore {
             .map_err(StoreError::without_effect)
     }
 
-    fn limit(&self, within: Duration) -> Limit {
+    pub(crate) fn limit(&self, within: Duration) -> Limit {
         Limit::new(&self.shared.clock, within)
     }
 
-    fn table(&self) -> &Table {
-        &self.shared.table
+    pub(crate) fn place(&self) -> &Place {
+        &self.shared.place
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.place().table
     }
 }
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteStore")
-            .field("path", &self.shared.path)
-            .field("table", &self.shared.table)
+            .field("path", &self.place().path)
+            .field("table", self.table())
             .finish_non_exhaustive()
     }
 }
@@ -137,7 +141,7 @@ impl fmt::Debug for SqliteStore {
 #[async_trait]
 impl LeaseStore for SqliteStore {
     fn describe(&self) -> String {
-        format!("SQLite file {} (table {})", shown(&self.shared.path), self.table().as_str())
+        format!("SQLite file {} (table {})", shown(&self.place().path), self.table().as_str())
     }
 
     /// 10 ms: the clock and the waits for a lock go by single milliseconds, a commit to disk often

@@ -177,8 +177,9 @@ fn attempt(place: &Place, open: &mut Option<Open>, jobs: &mut [Job]) -> Result<(
 /// nobody can tell, the connection is kept, for only with it can it be told later.
 fn compare(place: &Place, open: &mut Option<Open>) -> Result<(), StoreError> {
     let Some(opened) = open else { return Ok(()) };
-    let same = place.still_holds(opened);
+    let same = place.still_holds(&opened.files);
     if same.as_ref().is_err_and(|error| error.kind() == ErrorKind::Replaced) {
+        place.known.tell(None);
         *open = None;
     }
     same

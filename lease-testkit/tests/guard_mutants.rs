@@ -3,9 +3,10 @@
 
 mod guarded;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lease_testkit::{GuardCase, guard_cases};
+use lease_testkit::{GuardCase, guard_cases, run_guard_case};
 use tokio::time::timeout;
 
 use guarded::{Broken, Guarded, Shape};
@@ -36,6 +37,18 @@ fn every_case_of_the_guard_suite_catches_a_broken_guard() {
     let idle: Vec<&str> =
         guard_cases().iter().map(GuardCase::name).filter(|name| !NAMED.contains(name)).collect();
     assert!(idle.is_empty(), "no broken guard shows that these cases can fail: {idle:#?}");
+}
+
+#[test]
+fn every_case_has_a_name_of_its_own() {
+    let names: BTreeSet<&str> = guard_cases().iter().map(GuardCase::name).collect();
+    assert_eq!(names.len(), guard_cases().len());
+}
+
+#[tokio::test]
+#[should_panic(expected = "the guard suite has no case \"fence::nothing\"")]
+async fn a_name_that_no_case_has_fails() {
+    run_guard_case("fence::nothing", || async { Guarded::new(Shape::AtCommit, None) }).await;
 }
 
 macro_rules! mutants {
@@ -122,6 +135,12 @@ mutants! {
     a_drop_keeps_its_locks: KeepsLocksAfterDrop in FromBegin, ["undone::a_dropped_transaction_keeps_no_successor_out"];
     the_only_writer_keeps_its_locks_when_dropped: KeepsLocksAfterDrop in OneWriter, [
         "undone::a_dropped_transaction_leaves_nothing",
+    ];
+    a_begin_that_is_dropped_keeps_its_locks: LocksBeforeItsSession in FromBegin, [
+        "undone::a_begin_dropped_midway_keeps_no_successor_out",
+    ];
+    a_commit_that_is_dropped_goes_on_without_its_fence: CommitOutlivesItsDrop in AtCommit, [
+        "undone::a_commit_dropped_midway_is_whole_or_nothing_and_before_a_successor",
     ];
     renewals_are_kept_out: RenewalsBlocked in FromBegin, ["renewing::a_renewal_passes_beside_an_open_transaction"];
     a_renewal_ends_the_transaction: RenewalEndsIt in AtCommit, [

@@ -168,3 +168,55 @@ fn with_every_attempt_failing_at_once_the_lease_is_lost_at_the_deadline_after_fo
         }
     }
 }
+
+#[test]
+fn a_carried_renewal_moves_the_deadline_and_leaves_the_cadence() {
+    let mut renewal = claimed_at(0);
+    renewal.poll(at(2_000));
+    renewal.carried(at(3_000), at(4_000));
+    assert_eq!(renewal.deadline(), at(13_000));
+    // The attempt under way is still being waited for, up to its own end.
+    assert_eq!(renewal.poll(at(4_000)), Next::Wait(at(7_000)));
+    renewal.failed(at(2_000), at(4_500));
+    assert!(matches!(renewal.poll(at(4_500)), Next::Renew { .. }));
+}
+
+#[test]
+fn a_carried_renewal_of_long_ago_changes_nothing() {
+    let mut renewal = claimed_at(0);
+    renewal.poll(at(2_000));
+    renewal.renewed(at(2_000), at(2_100));
+    let before = renewal.clone();
+    renewal.carried(at(1_000), at(2_200));
+    assert_eq!(renewal, before);
+}
+
+#[test]
+fn a_carried_renewal_that_is_told_late_is_no_less_true() {
+    let mut renewal = claimed_at(0);
+    // It was committed before the deadline of 10 s; the machine is asked only now.
+    renewal.carried(at(9_000), at(11_000));
+    assert_eq!(renewal.deadline(), at(19_000));
+    assert!(matches!(renewal.poll(at(11_000)), Next::Renew { .. }));
+}
+
+#[test]
+fn a_carried_renewal_revives_no_lease_that_is_lost() {
+    let mut refused = claimed_at(0);
+    refused.refused(at(1_000));
+    refused.carried(at(900), at(1_100));
+    assert_eq!(refused.poll(at(1_100)), Next::Lost(Loss::Refused));
+
+    let mut late = claimed_at(0);
+    late.poll(at(10_000));
+    late.carried(at(9_000), at(10_000));
+    assert_eq!(late.poll(at(10_000)), Next::Lost(Loss::Deadline));
+}
+
+#[test]
+fn a_lease_whose_carried_renewals_end_is_lost_at_their_deadline() {
+    let mut renewal = claimed_at(0);
+    renewal.carried(at(1_000), at(1_500));
+    renewal.carried(at(1_000), at(11_000));
+    assert_eq!(renewal.poll(at(11_000)), Next::Lost(Loss::Deadline));
+}

@@ -5,6 +5,7 @@ use lease_core::SystemClock;
 use lease_core::store::Effect;
 
 use super::*;
+use crate::files::Known;
 use crate::options::Table;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -19,7 +20,8 @@ impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("leases.db");
-        let place = Place { path, table: Table::new("leases").unwrap(), role: Role::Write };
+        let place =
+            Place { path, table: Table::new("leases").unwrap(), role: Role::Write, known: Known::default() };
         Self { worker: Worker::start(place).unwrap(), folder }
     }
 

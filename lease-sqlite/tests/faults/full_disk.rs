@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lease_core::store::StoreError;
-use lease_core::{ErrorKind, LeaseStore};
+use lease_core::{Claimed, ErrorKind, GuardError, LeaseStore, Leases};
 use lease_sqlite::SqliteStore;
 use rusqlite::Connection;
 
@@ -105,5 +105,53 @@ async fn opening_and_migrating_on_a_full_disk_say_so() {
         assert_eq!(error.kind(), ErrorKind::Full, "{mode}: {error:?}");
         std::fs::remove_file(disk.join("filler")).unwrap();
         SqliteStore::open(&path).await.unwrap().migrate().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_guarded_commit_on_a_full_disk_has_failed_and_with_several_logs_is_unknown() {
+    let test = "full_disk::a_guarded_commit_on_a_full_disk_has_failed_and_with_several_logs_is_unknown";
+    let Some(disk) = on_small_disk(test, "2m") else { return };
+    for (mode, several) in [("wal", false), ("delete", false), ("delete", true), ("wal", true)] {
+        let [path, second] =
+            ["leases.db", "second.db"].map(|file| disk.join(format!("{mode}-{several}-{file}")));
+        for path in [&path, &second] {
+            let connection = Connection::open(path).unwrap();
+            connection.pragma_update(None, "journal_mode", mode).unwrap();
+            connection.execute_batch("CREATE TABLE other (x)").unwrap();
+        }
+        let store = SqliteStore::open(&path).await.unwrap();
+        store.migrate().await.unwrap();
+        let leases = Leases::new(store.clone()).unwrap();
+        let Claimed::Granted(lease) = leases.claim("a").await.unwrap() else { panic!("held") };
+        let mut connection = Connection::open(&path).unwrap();
+        if several {
+            connection.execute("ATTACH ?1 AS second", [second.to_str().unwrap()]).unwrap();
+        }
+        let large = if several { "second" } else { "main" };
+        fill(&disk, 100 * 1024);
+        let tx = store.guard(&lease.tenure()).begin(&mut connection).unwrap();
+        tx.execute("INSERT INTO main.other VALUES (1)", []).unwrap();
+        tx.execute(&format!("INSERT INTO {large}.other VALUES (zeroblob(500000))"), []).unwrap();
+        let answer = tx.commit();
+        let rows: i64 =
+            connection.query_row("SELECT count(*) FROM main.other", [], |row| row.get(0)).unwrap();
+        if several {
+            assert!(matches!(answer, Err(GuardError::Unknown(_))), "{mode}: {answer:?}");
+            // The log of the first is complete by then.
+            assert_eq!(rows, i64::from(mode == "wal"), "{mode}");
+        } else {
+            assert!(
+                matches!(&answer, Err(GuardError::Failed(error)) if error.kind() == ErrorKind::Full),
+                "{answer:?}"
+            );
+            assert_eq!(rows, 0, "{mode}");
+        }
+        std::fs::remove_file(disk.join("filler")).unwrap();
+        store.guard(&lease.tenure()).begin(&mut connection).unwrap().commit().unwrap();
+        drop((connection, lease, leases, store));
+        for file in std::fs::read_dir(&disk).unwrap().flatten() {
+            std::fs::remove_file(file.path()).unwrap();
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::owner::Owner;
 use super::rival::{Rival, SOON};
 use super::{GuardSubject, GuardedWork};
 use crate::suite::context::Context;
+use crate::suite::process::WITHIN;
 
 /// How long anything may take that has no bound of its own, however slow the machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,6 +35,9 @@ impl GuardContext {
     pub(super) async fn new(subject: Arc<dyn GuardSubject>) -> Self {
         let cx = Context::new(Arc::clone(&subject) as _);
         let another = subject.another().await;
+        // So that it has its connection, and a rival's time is for its statements.
+        let connected = in_time("inspect", another.inspect(&cx.name("clock"), WITHIN)).await;
+        assert!(connected.is_ok(), "asked to inspect, the store failed: {connected:?}");
         Self { cx, subject, another }
     }
 
@@ -73,7 +77,7 @@ impl GuardContext {
         loop {
             match self.try_begin(&owner.tenure()).await {
                 Ok(work) => return work,
-                Err(error) if error.retry_helps() => patience.wait().await,
+                Err(error) if error.retry_helps() => patience.wait(&error.to_string()).await,
                 Err(error) => panic!("no transaction begins under a lease that is held: {error}"),
             }
         }
@@ -119,8 +123,8 @@ impl GuardContext {
             // Where a session that is ending kept the owner itself from it: its clock stands still, it does not try again.
             drop(in_time("release", self.another.release(&name, &holder, SOON)).await);
             match Owner::try_claim(&self.another, &name, Owner::lasting()).await {
-                Some(next) => return next,
-                None => patience.wait().await,
+                Ok(next) => return next,
+                Err(why) => patience.wait(&why).await,
             }
         }
     }
@@ -193,8 +197,8 @@ impl Patience {
     }
 
     /// Waits a little, if there is time.
-    pub(super) async fn wait(&self) {
-        assert!(self.since.elapsed() < PATIENCE, "{}: not within {PATIENCE:?}", self.what);
+    pub(super) async fn wait(&self, why: &str) {
+        assert!(self.since.elapsed() < PATIENCE, "{}: not within {PATIENCE:?}: {why}", self.what);
         sleep(Duration::from_millis(10)).await;
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use lease_core::{GuardError, Timings};
+use tokio::time::sleep;
 
 use super::context::{GuardContext, Work};
 use super::owner::Owner;
@@ -13,6 +14,9 @@ use super::rival::{Rival, Tried, Way};
 const NOTES: usize = 3;
 /// How often a claim and a commit are sent at once.
 const ROUNDS: usize = 20;
+/// How much later the claim is sent.
+const PACES: [Duration; 4] =
+    [Duration::ZERO, Duration::from_micros(300), Duration::from_millis(1), Duration::from_millis(3)];
 /// Where a lease so short is lost before its transaction begins, the machine is slow and needs a longer one.
 const TTL_MAX: Duration = Duration::from_secs(60);
 
@@ -151,15 +155,11 @@ pub(super) async fn a_claim_during_the_commit_comes_before_or_after_it(cx: &Guar
         }
         let (prefix, written) = (work.prefix.clone(), work.written());
         let claim = async {
+            sleep(PACES[round % PACES.len()]).await;
             let tried = rival.try_to_take(Way::Observed).await;
             (tried, cx.notes(&prefix).await)
         };
-        let (committed, (tried, at_the_claim)) = if round % 2 == 0 {
-            join(work.commit(), claim).await
-        } else {
-            let (claimed, committed) = join(claim, work.commit()).await;
-            (committed, claimed)
-        };
+        let ((tried, at_the_claim), committed) = join(claim, work.commit()).await;
         let left = match committed {
             Ok(()) => written,
             Err(GuardError::Unknown(_)) => all_or_nothing(cx, &prefix, written).await,

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use lease_core::store::RenewAnswer;
 use lease_core::{
-    ErrorKind, Holder, LeaseName, LeaseStore, Leases, ManualClaimed, ManualLease, Tenure, TimingParts,
-    Timings,
+    Holder, LeaseName, LeaseStore, Leases, ManualClaimed, ManualLease, Tenure, TimingParts, Timings,
 };
 
 use super::context::{Patience, in_time};
 use super::rival::{SOON, is_contention};
 use crate::ManualClock;
 use crate::suite::context::LONG;
+
+/// The least ttl of a lease that is meant to expire. One that is lost too early all the same is made again, longer.
+const BRIEF: Duration = Duration::from_secs(3);
 
 /// A process that holds a lease and renews it by hand. Its clock stands still, so it never gives the lease up by
 /// itself: what keeps it from committing is the database's word alone.
@@ -38,10 +40,9 @@ impl Owner {
         Timings::new(short).expect("shorter attempts are valid")
     }
 
-    /// The timings of a lease that is meant to expire.
+    /// The timings of a lease that is meant to expire, with time enough to begin a transaction before.
     pub(super) fn brief(ttl: Duration) -> Timings {
-        // Of a ttl below 30 ms there are none.
-        Timings::from_ttl(ttl.max(Duration::from_millis(30))).expect("a ttl that a store supports is valid")
+        Timings::from_ttl(ttl.max(BRIEF)).expect("a ttl that a store supports is valid")
     }
 
     /// The holder of a name that is free, or will be soon.
@@ -49,27 +50,25 @@ impl Owner {
         let patience = Patience::new("claim a name that nobody holds any more");
         loop {
             match Self::try_claim(&store, &name, timings).await {
-                Some(owner) => return owner,
-                None => patience.wait().await,
+                Ok(owner) => return owner,
+                Err(why) => patience.wait(&why).await,
             }
         }
     }
 
-    /// The holder of a name, if it is granted now.
+    /// The holder of a name, if it is granted now; else why not.
     pub(super) async fn try_claim(
         store: &Arc<dyn LeaseStore>,
         name: &LeaseName,
         timings: Timings,
-    ) -> Option<Self> {
+    ) -> Result<Self, String> {
         let clock = ManualClock::new();
         let leases = Leases::builder_shared(Arc::clone(store)).timings(timings).clock(clock.clone()).build();
         let leases = leases.unwrap_or_else(|error| panic!("no leases in this store: {error}"));
         match in_time("claim", leases.claim_manual(name.clone())).await {
-            Ok(ManualClaimed::Granted(lease)) => {
-                Some(Self { lease, store: Arc::clone(store), clock, timings })
-            }
-            Ok(ManualClaimed::Held(_)) => None,
-            Err(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::Timeout) => None,
+            Ok(ManualClaimed::Granted(lease)) => Ok(Self { lease, store: Arc::clone(store), clock, timings }),
+            Ok(ManualClaimed::Held(_)) => Err("it is held".to_owned()),
+            Err(error) if error.retry_helps() => Err(error.to_string()),
             Err(error) => panic!("asked to claim {name:?}, the store failed: {error}"),
         }
     }

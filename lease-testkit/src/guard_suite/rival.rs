@@ -12,7 +12,7 @@ use crate::suite::context::claim_of;
 use crate::suite::process::WITHIN;
 
 /// How long a rival waits for each statement.
-pub(super) const SOON: Duration = Duration::from_secs(1);
+pub(super) const SOON: Duration = Duration::from_secs(2);
 
 /// Another process, that would take the lease of an owner with a token of its own.
 pub(super) struct Rival {
@@ -86,7 +86,7 @@ impl Rival {
     pub(super) async fn wait_to_take(&mut self, way: Way) {
         let patience = Patience::new("take a lease whose transaction is gone");
         while self.try_to_take(way).await != Tried::Granted {
-            patience.wait().await;
+            patience.wait("it is kept out").await;
         }
     }
 
@@ -97,7 +97,7 @@ impl Rival {
             let release = self.store.release(&self.claim.name, &self.claim.holder, SOON);
             match in_time("release", release).await {
                 Ok(_) => return,
-                Err(error) if is_contention(&error) => patience.wait().await,
+                Err(error) if is_contention(&error) => patience.wait(&error.to_string()).await,
                 Err(error) => panic!("asked to release {:?}, the store failed: {error}", self.claim.name),
             }
         }

@@ -24,6 +24,8 @@ macro_rules! __for_all_guard_cases {
                 a_transaction_rolled_back_leaves_nothing
                 a_dropped_transaction_leaves_nothing
                 a_dropped_transaction_keeps_no_successor_out
+                a_begin_dropped_midway_keeps_no_successor_out
+                a_commit_dropped_midway_is_whole_or_nothing_and_before_a_successor
             }
             fence {
                 a_claim_as_observed_is_kept_out_or_the_commit_refused

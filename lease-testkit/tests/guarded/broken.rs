@@ -17,6 +17,8 @@ pub(crate) enum Broken {
     CommitsLater,
     GapInCommit,
     UnlocksBeforeCommit,
+    LocksBeforeItsSession,
+    CommitOutlivesItsDrop,
     RollbackCommits,
     DropCommits,
     KeepsLocksAfterCommit,

@@ -10,6 +10,7 @@ use lease_core::guard::{Guarding, Watcher};
 use lease_core::store::{DbTime, Page, StoreError};
 use lease_core::{ErrorKind, GuardError, LeaseName, LeaseStore, LossReason, Tenure};
 use lease_testkit::{GuardedWork, Op};
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::{Broken, Database, lock};
@@ -41,12 +42,17 @@ impl Transaction {
             Err(_) if database.is(Broken::BeginsThoughLostHere) => (None, None),
             Err(lost) => return Err(lost),
         };
+        if database.is(Broken::LocksBeforeItsSession) && database.locks.take(tenure.name()) {
+            sleep(GAP).await;
+            database.locks.give(tenure.name());
+        }
         let session = Session::begin(database, tenure.name())?;
         if let Some(watcher) = watcher {
             tokio::spawn(watch(watcher, Arc::clone(&session)));
         }
         let renewals = database.store.calls(Op::Renew);
         let transaction = Self { tenure: tenure.clone(), guarding, session, renewals };
+        yield_now().await;
         if !database.is(Broken::NeverVerifies)
             && let Err(lost) = transaction.verify().await
         {
@@ -115,6 +121,15 @@ impl Transaction {
                 sleep(GAP).await;
                 database.apply(&notes);
             }
+            Some(Broken::CommitOutlivesItsDrop) => {
+                self.verify().await?;
+                let (database, notes) = (Arc::clone(database), notes.clone());
+                let commit = tokio::spawn(async move {
+                    sleep(GAP).await;
+                    database.apply(&notes);
+                });
+                commit.await.expect("it does not panic");
+            }
             Some(Broken::UnlocksBeforeCommit) => {
                 self.verify().await?;
                 self.session.end();
@@ -161,7 +176,9 @@ impl GuardedWork for Transaction {
             guarding.commit_begins()?;
         }
         let notes = lock(&self.session.open).as_mut().map(take).unwrap_or_default();
+        yield_now().await;
         let committed = self.apply(notes).await;
+        yield_now().await;
         if !database.is(Broken::KeepsLocksAfterCommit) {
             self.session.end();
         }
@@ -181,11 +198,16 @@ impl GuardedWork for Transaction {
     }
 }
 
+/// The connection is closed.
 impl Drop for Transaction {
     fn drop(&mut self) {
-        let database = &self.session.database;
-        if database.is(Broken::DropCommits) && self.guarding.is_some() {
-            database.apply(&self.session.end());
+        let database = Arc::clone(&self.session.database);
+        if database.is(Broken::KeepsLocksAfterDrop) || database.is(Broken::KeepsLocksAfterCommit) {
+            return;
+        }
+        let undone = self.session.end();
+        if database.is(Broken::DropCommits) {
+            database.apply(&undone);
         }
     }
 }

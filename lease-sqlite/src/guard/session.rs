@@ -1,0 +1,137 @@
+//! What a guard asks of the program's connection, and what it changes there for a while.
+
+use std::fs;
+use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use lease_core::store::{StoreError, VerifyAnswer};
+use lease_core::{ErrorKind, LeaseStore, Tenure, Term};
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use crate::SqliteStore;
+use crate::error::Failure;
+use crate::fence::Fence;
+use crate::row::{Cell, answer};
+use crate::sql;
+
+/// Refuses a connection on which no transaction can be begun.
+pub(super) fn is_idle(connection: &Connection) -> Result<(), StoreError> {
+    if connection.is_autocommit() {
+        return Ok(());
+    }
+    Err(invalid("the connection has a transaction open already; commit it or roll it back first"))
+}
+
+/// Turns waiting for locks off, and answers how long the connection waited before. The guard waits by itself, looking
+/// at the lease meanwhile; and once its transaction is open, nothing in the file is locked to it.
+pub(super) fn stop_waiting(connection: &Connection) -> Result<Duration, Failure> {
+    let timeout: i64 = connection.query_row(sql::BUSY_TIMEOUT, [], |row| row.get(0))?;
+    connection.busy_timeout(Duration::ZERO)?;
+    Ok(Duration::from_millis(timeout.unsigned_abs()))
+}
+
+/// Whether the connection's main database is the file of the store, by name: links resolved, two names are two databases.
+pub(super) fn is_on_the_file_of(store: &SqliteStore, connection: &Connection) -> Result<(), StoreError> {
+    // `None`: no UTF-8. Empty: in memory.
+    let path = connection.path().filter(|path| !path.is_empty());
+    if path.is_some_and(|path| is_same(Path::new(path), &store.place().path)) {
+        return Ok(());
+    }
+    Err(invalid(
+        "the connection is not on the file of the leases, opened by the store's own path; \
+         use on_another_database() for another file",
+    ))
+}
+
+/// Whether none of the connection's databases is the file of the store.
+pub(super) fn is_off_the_file_of(store: &SqliteStore, connection: &Connection) -> Result<(), Failure> {
+    let is_the_stores = |(_, path): &(String, String)| is_same(Path::new(path), &store.place().path);
+    if databases(connection)?.iter().any(is_the_stores) {
+        return Err(invalid(
+            "the connection has the file of the leases open; leave on_another_database() out, or detach the file",
+        )
+        .into());
+    }
+    Ok(())
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Refuses a journal that could not undo the transaction, or, beside a lease, after the process was killed.
+pub(super) fn can_be_undone(connection: &Connection, is_the_stores: bool) -> Result<(), Failure> {
+    for (database, _) in databases(connection)? {
+        let mode: String = connection.query_row(&sql::journal_mode(&database), [], |row| row.get(0))?;
+        if mode == "off" || (mode == "memory" && is_the_stores && database == "main") {
+            let message = format!(
+                "journal_mode is {mode} for database {database:?} of the connection, which cannot be rolled back; use another"
+            );
+            return Err(StoreError::new(ErrorKind::NotDurable, message).without_effect().into());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a commit is one step: in WAL mode each file is committed by itself.
+pub(super) fn has_one_file(connection: &Connection) -> Result<bool, Failure> {
+    Ok(databases(connection)?.len() == 1)
+}
+
+/// The databases of the connection and their paths, without the temporary one.
+fn databases(connection: &Connection) -> Result<Vec<(String, String)>, Failure> {
+    let mut statement = connection.prepare(sql::DATABASES)?;
+    let rows = statement.query_map([], |row| {
+        let path = row.get_ref(2)?.as_bytes_or_null()?.unwrap_or_default();
+        Ok((row.get(1)?, String::from_utf8_lossy(path).into_owned()))
+    })?;
+    let mut databases: Vec<(String, String)> = rows.collect::<Result<_, _>>()?;
+    databases.retain(|(name, _)| name != "temp");
+    Ok(databases)
+}
+
+/// Renews the lease inside the connection's transaction. `None`: it is lost.
+pub(super) fn verify_and_renew(connection: &Connection, fence: &Fence) -> Result<Option<Term>, Failure> {
+    // As on the store's own connections, no trigger of the file's fires.
+    let triggers = connection.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    let (name, ..) = fence.parameters();
+    let term =
+        answer(connection, fence.verify(), fence.parameters(), |row| Cell::new(row, name, 0, "term").term());
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, triggers)?;
+    term
+}
+
+/// Asks the store whether the lease is held, on this thread.
+pub(super) fn verify_through(store: &SqliteStore, tenure: &Tenure) -> Result<VerifyAnswer, StoreError> {
+    let within = tenure.timings().attempt();
+    wait(store.verify(tenure.name(), &tenure.holder(), within))
+}
+
+/// Blocks the thread. Inside a task it must not be told to yield, which this cannot do.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(tokio::task::unconstrained(future));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+fn invalid(message: &str) -> StoreError {
+    StoreError::new(ErrorKind::Invalid, message).without_effect()
+}

@@ -1,0 +1,120 @@
+//! What SQLite asks before each commit, and while it works.
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lease_core::guard::Guarding;
+use lease_core::store::StoreError;
+use lease_core::{ErrorKind, GuardError, Tenure};
+use rusqlite::Connection;
+
+/// A guarded transaction as its connection's hooks see it.
+pub(super) struct Watch {
+    guarding: Guarding,
+    /// Nobody waits for the outcome any more.
+    abandoned: Arc<AtomicBool>,
+    /// The guard's own commit is being sent.
+    committing: AtomicBool,
+    /// A commit was let through.
+    passed: AtomicBool,
+    /// The transaction was rolled back; whatever is open now is another one.
+    undone: AtomicBool,
+}
+
+/// How many instructions of SQLite's virtual machine lie between two looks at the lease: some tens of microseconds.
+const INSTRUCTIONS: c_int = 1_000;
+
+impl Watch {
+    pub(super) fn new(guarding: Guarding, abandoned: Arc<AtomicBool>) -> Arc<Self> {
+        let (committing, passed, undone) = Default::default();
+        Arc::new(Self { guarding, abandoned, committing, passed, undone })
+    }
+
+    pub(super) fn tenure(&self) -> &Tenure {
+        self.guarding.tenure()
+    }
+
+    /// Whether there is any use in going on.
+    pub(super) fn check(&self) -> Result<(), GuardError> {
+        self.guarding.check()?;
+        if self.abandoned.load(Ordering::Acquire) {
+            let dropped = StoreError::new(ErrorKind::Other, "the future that waited for it was dropped");
+            return Err(GuardError::Failed(dropped.without_effect()));
+        }
+        Ok(())
+    }
+
+    /// Runs the guard's own commit. Answers as well whether it was let through: it has not taken place otherwise.
+    pub(super) fn commit<T>(&self, commit: impl FnOnce() -> T) -> (T, bool) {
+        self.passed.store(false, Ordering::Release);
+        self.committing.store(true, Ordering::Release);
+        let answer = commit();
+        self.committing.store(false, Ordering::Release);
+        (answer, self.passed.load(Ordering::Acquire))
+    }
+
+    pub(super) fn is_undone(&self) -> bool {
+        self.undone.load(Ordering::Acquire)
+    }
+
+    /// Installs the hooks. While they are there nothing is committed on the connection, but by [`commit`](Self::commit)
+    /// while the lease is held. So are writes refused outside a transaction, which SQLite would commit one by one when
+    /// it has rolled the transaction back by itself: after an interrupt, on a full disk, for `ON CONFLICT ROLLBACK`.
+    ///
+    /// Not one hook is left behind by an error.
+    pub(super) fn install(self: &Arc<Self>, connection: &mut Connection) -> rusqlite::Result<()> {
+        let [commit, rollback, progress] = std::array::from_fn(|_| Arc::clone(self));
+        let installed = connection
+            .commit_hook(Some(move || !is_sure(|| commit.may_commit())))
+            .and_then(|()| {
+                connection.rollback_hook(Some(move || rollback.undone.store(true, Ordering::Release)))
+            })
+            .and_then(|()| {
+                connection.progress_handler(INSTRUCTIONS, Some(move || !is_sure(|| progress.may_go_on())))
+            });
+        installed.inspect_err(|_| remove(connection))
+    }
+
+    fn may_commit(&self) -> bool {
+        let may = self.committing.load(Ordering::Acquire) && !self.is_undone() && self.may_go_on();
+        self.passed.store(may, Ordering::Release);
+        may
+    }
+
+    fn may_go_on(&self) -> bool {
+        !self.abandoned.load(Ordering::Acquire) && self.tenure().check()
+    }
+}
+
+/// The driver takes a hook that panics for one that agrees. The clock that is asked may be the program's.
+fn is_sure(ask: impl FnOnce() -> bool) -> bool {
+    catch_unwind(AssertUnwindSafe(ask)).unwrap_or(false)
+}
+
+/// Removes what [`Watch::install`] has installed.
+pub(super) fn remove(connection: &mut Connection) {
+    let_it_be_undone(connection);
+    // What cannot be removed goes on to refuse.
+    let _ = connection.commit_hook(None::<fn() -> bool>);
+}
+
+/// Removes all but the refusal of commits, so that a rollback runs to its end. The rollback hook is not left to a
+/// connection that is closed with its transaction open: some versions of the driver call it then after they have freed it.
+pub(super) fn let_it_be_undone(connection: &mut Connection) {
+    let _ = connection.progress_handler(0, None::<fn() -> bool>);
+    let _ = connection.rollback_hook(None::<fn()>);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_that_panics_refuses() {
+        assert!(is_sure(|| true));
+        assert!(!is_sure(|| false));
+        assert!(!is_sure(|| panic!("on purpose")));
+    }
+}
