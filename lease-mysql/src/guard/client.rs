@@ -8,6 +8,7 @@ use mysql_async::{Conn, Error, QueryResult, TextProtocol};
 use tokio::time::timeout;
 
 use crate::connections::Spawner;
+use crate::product::has_snapshot_isolation;
 use crate::row::Answer;
 use crate::sql;
 
@@ -76,7 +77,12 @@ impl Held {
 
     /// Undoes what is open, and makes the session what it was before the guard, in one trip. Answers whether it is.
     pub(super) async fn undo(&mut self, mark: &str) -> bool {
-        self.send(&sql::roll_back_guarded(mark)).await.error.is_none()
+        self.send(&sql::roll_back_guarded(mark, self.has_snapshot())).await.error.is_none()
+    }
+
+    /// Whether the fence has to turn off `innodb_snapshot_isolation`.
+    pub(super) fn has_snapshot(&self) -> bool {
+        has_snapshot_isolation(self.get().server_version())
     }
 
     /// Whether a transaction is open, as the server said with its last word; `None` if that was an error.

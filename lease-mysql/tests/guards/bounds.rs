@@ -28,7 +28,7 @@ const STATEMENT: Duration = Duration::from_secs(5);
 const UNREAD: Duration = Duration::from_secs(4);
 
 fn bounds() -> Bounds {
-    Bounds { idle: Some(IDLE), statement: Some(STATEMENT), unread: Some(UNREAD) }
+    Bounds::of_ttl(IDLE).statement(STATEMENT).unread(UNREAD)
 }
 
 /// Until others have the row, while the lease is held and nobody ends the session from outside; the successor's claim
