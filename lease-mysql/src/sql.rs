@@ -454,19 +454,22 @@ pub(crate) fn guard(table: &str, name: &str, holder: &str) -> String {
     format!("{} LIMIT 1", held(table, name, holder))
 }
 
-/// Asked after a statement that failed. The first answer: with what number. The fourth: one row when this session has never run a statement that
-/// commits implicitly or can have others run that do (a procedure), but for the guards' own beginnings; a prepared statement is known by nothing
-/// else. And, in the flags of the last: whether a transaction is open.
-pub(crate) const WHAT_FAILED: [&str; 5] = [
-    "SHOW ERRORS LIMIT 1",
-    "SET @lease_rows = @@SESSION.sql_select_limit",
-    "SET SESSION sql_select_limit = 18446744073709551615",
+/// Asked after a statement that failed: with what number, and, in the answer's flags, whether a transaction is open.
+pub(crate) const WHAT_FAILED: &str = "SHOW ERRORS LIMIT 1";
+
+/// Asked behind that, after a prepared statement, whose text nobody but the driver knows: one row when this session has never run any that commits
+/// implicitly or can have others run that do (a procedure), but for the guards' own beginnings. The third answer says it; the others see to it
+/// that no limit of the session's does.
+pub(crate) const COMMITTERS: [&str; 5] = [
+    "SET @lease_rows = @@SESSION.sql_select_limit, @lease_scans = @@SESSION.sql_big_selects",
+    "SET SESSION sql_select_limit = 18446744073709551615, sql_big_selects = 1",
     "SHOW SESSION STATUS WHERE Variable_name LIKE 'Com_%' AND Value > 0 AND NOT (Variable_name LIKE 'Com_stmt_%'
          OR Variable_name LIKE 'Com_show_%' OR Variable_name LIKE 'Com_insert%' OR Variable_name LIKE 'Com_update%'
          OR Variable_name LIKE 'Com_delete%' OR Variable_name LIKE 'Com_replace%' OR Variable_name LIKE '%savepoint'
          OR Variable_name IN ('Com_select', 'Com_do', 'Com_set_option', 'Com_commit', 'Com_rollback', 'Com_change_db',
                               'Com_admin_commands', 'Com_kill'))",
-    "SET SESSION sql_select_limit = @lease_rows, @lease_rows = NULL",
+    "SET SESSION sql_select_limit = @lease_rows, sql_big_selects = @lease_scans",
+    "SET @lease_rows = NULL, @lease_scans = NULL",
 ];
 
 /// A row when the lease is held, which no claim changes then until the transaction has ended; else error 1242, since a subquery has two

@@ -255,7 +255,11 @@ impl Guarded {
 
     /// Whether a statement that has failed has ended the transaction.
     async fn what_became(&mut self) -> Result<Option<Over>, Error> {
-        let Answered { answers, error } = self.client.send(&sql::WHAT_FAILED.map(str::to_owned)).await;
+        let mut flight = vec![sql::WHAT_FAILED.to_owned()];
+        if self.answer.is_prepared {
+            flight.extend(sql::COMMITTERS.map(str::to_owned));
+        }
+        let Answered { answers, error } = self.client.send(&flight).await;
         if let Some(error) = error {
             return Err(error);
         }

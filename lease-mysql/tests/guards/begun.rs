@@ -147,7 +147,7 @@ async fn the_session_is_the_users_during_and_after(product: Product) {
         let left: Option<Option<String>> = conn
             .query_first(
                 "SELECT CONCAT_WS(' ', @lease_autocommit, @lease_idle, @lease_sending, @lease_unread, @lease_lock_wait,
-                                  @lease_ddl_wait, @lease_snapshot, @lease_statement, @lease_rows)",
+                                  @lease_ddl_wait, @lease_snapshot, @lease_statement, @lease_rows, @lease_scans)",
             )
             .await
             .unwrap();

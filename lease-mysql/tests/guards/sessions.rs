@@ -6,7 +6,7 @@ use lease_core::LossReason;
 use lease_core::guard::GuardError;
 use lease_core::store::ClaimAnswer;
 use lease_mysql::mysql_async::prelude::Queryable;
-use lease_mysql::mysql_async::{Conn, Error, Opts, OptsBuilder};
+use lease_mysql::mysql_async::{Conn, Error, Opts, OptsBuilder, Pool};
 use lease_mysql::{Fence, MysqlStore};
 use lease_testkit::Direction::ToServer;
 use test_servers::Product;
@@ -71,7 +71,7 @@ async fn a_store_on_a_pool_knows_its_database(product: Product) {
     let opts = OptsBuilder::from_opts(Opts::from_url(&world.sandbox.url).unwrap()).prefer_socket(false);
     let by_setup = opts.clone().db_name(None::<&str>).setup(vec![format!("USE {}", world.sandbox.database)]);
     for (id, pool) in [opts.clone(), by_setup].into_iter().enumerate() {
-        let pool = lease_mysql::mysql_async::Pool::new(pool);
+        let pool = Pool::new(pool);
         let store = MysqlStore::options().open_pool(pool.clone()).unwrap();
         let conn = Conn::new(opts.clone().db_name(None::<&str>)).await.unwrap();
         let mut tx = store.guard(&world.tenure).begin(conn).await.unwrap();
@@ -197,7 +197,7 @@ async fn the_fence_keeps_claims_off_while_the_log_is_written(product: Product) {
 }
 
 async fn a_commit_that_never_arrives_is_given_up(product: Product) {
-    let world = World::on(Sandbox::new(product).await, Duration::from_secs(6), Duration::from_secs(2)).await;
+    let world = World::on(Sandbox::new(product).await, Duration::from_secs(6), Duration::from_secs(1)).await;
     let proxy = proxy(&world.sandbox);
     let mut tx = world.guard().begin(through(&proxy, &world.sandbox).await).await.unwrap();
     insert(&mut tx, 1).await.unwrap();
