@@ -34,9 +34,9 @@ impl Fence {
         }
     }
 
-    /// The first statement of the transaction, with the [`parameters`](Self::parameters): one row, the term (`BIGINT`), when the
-    /// lease is held, none when it is lost: roll back. It locks nothing and promises nothing; it saves work that could not be
-    /// committed.
+    /// Right before the transaction, with the [`parameters`](Self::parameters): one row, the term (`BIGINT`), when the
+    /// lease is held, none when it is lost: do not begin. It promises nothing; it saves work that could not be
+    /// committed. (Inside, DDL on the lease table would wait for the transaction, and every renewal behind it.)
     pub fn verify(&self) -> &str {
         &self.verify
     }

@@ -26,8 +26,9 @@ use crate::{MysqlStore, sql};
 /// by [`Queryable`], or by `"...".with(...).run(&mut transaction)`.
 ///
 /// Savepoints are as always. A statement that ends the transaction (`COMMIT`, `ROLLBACK`, `START TRANSACTION`, or one that commits
-/// implicitly, as DDL does) ends the promise: nothing more is sent, and [`commit`](Self::commit) says so. What
-/// stands behind it in the same text is run, and never committed unless that text does it.
+/// implicitly, as DDL does) ends the promise, and [`commit`](Self::commit) says so. When no transaction is open behind it, nothing more is
+/// sent; another one is found at the latest at the commit. What stands behind it in the same text is run, and never committed unless that text
+/// does it.
 ///
 /// When the lease is lost, its session is ended on the server: what runs there fails, and nothing more is sent. What is refused is an
 /// `Error::Other` that holds the [`GuardError`].

@@ -41,8 +41,8 @@ async fn deadlock<T>(world: &World, ours: impl Future<Output = T>) -> T {
     tokio::join!(ours, theirs).0
 }
 
-fn is_deadlock<T: std::fmt::Debug>(answer: Result<T, Error>) {
-    assert!(matches!(&answer, Err(Error::Server(error)) if error.code == 1213), "{answer:?}");
+fn is_deadlock<T: std::fmt::Debug>(answer: &Result<T, Error>) {
+    assert!(matches!(answer, Err(Error::Server(error)) if error.code == 1213), "{answer:?}");
 }
 
 async fn what_a_procedure_has_committed_is_not_rolled_back(product: Product) {
@@ -56,12 +56,12 @@ async fn what_a_procedure_has_committed_is_not_rolled_back(product: Product) {
         )
         .await;
     let mut tx = world.guard().begin(world.conn().await).await.unwrap();
-    is_deadlock(deadlock(&world, tx.query_drop("CALL p(50)")).await);
+    is_deadlock(&deadlock(&world, tx.query_drop("CALL p(50)")).await);
     let error = tx.commit().await.unwrap_err();
     assert!(matches!(error, GuardError::Ended(_)), "{error:?}");
     // Prepared, too.
     let mut tx = world.guard().begin(world.conn().await).await.unwrap();
-    is_deadlock(deadlock(&world, tx.exec_drop("CALL p(?)", (51,))).await);
+    is_deadlock(&deadlock(&world, tx.exec_drop("CALL p(?)", (51,))).await);
     let error = tx.commit().await.unwrap_err();
     assert!(matches!(error, GuardError::Ended(_)), "{error:?}");
     // And the work's own error does not hide it.
@@ -85,7 +85,7 @@ async fn what_was_committed_by_hand_before_a_deadlock_is_not_rolled_back(product
         let _: Vec<Row> = tx.query("SELECT * FROM work WHERE id = 2 FOR UPDATE").await.unwrap();
         tx.query_drop("UPDATE work SET note = 'x' WHERE id = 1").await
     };
-    is_deadlock(deadlock(&world, ours).await);
+    is_deadlock(&deadlock(&world, ours).await);
     let error = tx.commit().await.unwrap_err();
     assert!(matches!(error, GuardError::Ended(_)), "{error:?}");
     assert_eq!(world.ids().await, [1, 2, 3]);
@@ -156,7 +156,7 @@ async fn a_deadlock_is_contention_without_a_list_of_errors(product: Product) {
             let _: Vec<Row> = tx.query("SELECT * FROM work WHERE id = 2 LIMIT 1 FOR UPDATE").await.unwrap();
             if prepared { tx.exec_drop(update, ()).await } else { tx.query_drop(update).await }
         };
-        is_deadlock(deadlock(&world, ours).await);
+        is_deadlock(&deadlock(&world, ours).await);
         let error = tx.commit().await.unwrap_err();
         assert!(error.retry_helps(), "{prepared}: {error:?}");
     }
