@@ -43,7 +43,7 @@ pub(super) async fn begin(guard: &Guard, conn: Conn) -> Result<Guarded, GuardErr
     let flown = limit.bound(flight).await.map_err(|error| GuardError::Failed(error.without_effect()));
     match flown? {
         (Ok(()), _) => {
-            let transaction = Guarded::new(client, guarding, guard.store.clone(), mark, table);
+            let transaction = Guarded::new(client, guarding, guard, mark, table);
             transaction.check()?;
             Ok(transaction)
         }

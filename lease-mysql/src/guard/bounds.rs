@@ -76,6 +76,11 @@ impl Bounds {
         self.statement.map(|time| time.as_millis().clamp(1, u128::from(u32::MAX)))
     }
 
+    /// After so long one of them can have ended the transaction.
+    pub(super) fn tightest(&self) -> Option<Duration> {
+        [self.idle, self.statement, self.unread].into_iter().flatten().min()
+    }
+
     /// How long a transaction can stand still until the server has ended it, if each bound is met once. What is not set bounds nothing.
     pub(super) fn total(&self) -> Duration {
         [self.idle, self.statement, self.unread]

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 
-use lease_core::clock::sleep_until;
+use lease_core::clock::{Moment, sleep_until};
 use lease_core::guard::{GuardError, Guarding};
 use lease_core::store::{Effect, Limit, StoreError};
 use lease_core::{ErrorKind, LossReason, Tenure};
@@ -16,7 +16,7 @@ use mysql_async::{
 
 use super::client::{Answered, Held};
 use super::text::can_commit;
-use super::verify;
+use super::{Bounds, Guard, verify};
 use crate::error::{self, Failure};
 use crate::fence::Fence;
 use crate::row::integer;
@@ -45,6 +45,8 @@ pub struct Guarded {
     mark: String,
     /// That of the leases; `None` on another database.
     table: Option<String>,
+    begun: Moment,
+    bounds: Bounds,
     answer: LastAnswer,
     /// Whether a text was sent that may have committed, whatever has become of it since.
     can_have_committed: bool,
@@ -108,11 +110,12 @@ impl Guarded {
     pub(super) fn new(
         client: Held,
         guarding: Guarding,
-        store: MysqlStore,
+        guard: &Guard,
         mark: String,
         table: Option<String>,
     ) -> Self {
-        let tenure = guarding.tenure().clone();
+        let (store, tenure) = (guard.store.clone(), guarding.tenure().clone());
+        let begun = store.clock().now();
         Self {
             client,
             guarding: Some(guarding),
@@ -120,6 +123,8 @@ impl Guarded {
             store,
             mark,
             table,
+            begun,
+            bounds: guard.bounds,
             answer: LastAnswer { last_word: LastWord::Answer, failed_with: None, is_prepared: false },
             can_have_committed: false,
             over: None,
@@ -150,7 +155,8 @@ impl Guarded {
     /// - [`Unknown`](GuardError::Unknown): the commit was sent, and no answer came.
     /// - [`Ended`](GuardError::Ended): a statement of the program's had ended the transaction before.
     /// - [`Failed`](GuardError::Failed): it is rolled back; also when the server had rolled it back before (a deadlock), and
-    ///   when a statement had failed whose answer nobody has read.
+    ///   when a statement had failed whose answer nobody has read. As [`Other`](ErrorKind::Other) when the connection has ended and
+    ///   one of the bounds may have done that.
     ///
     /// After an error the connection is dropped, which gives it back to its pool, if it is as it was, else closed for good.
     ///
@@ -286,6 +292,15 @@ impl Guarded {
                 format!("after a statement that may have committed, or in the middle of one: {error}");
             return GuardError::Ended(StoreError::new(error.kind(), message).with_source(error));
         }
+        let age = self.store.clock().now().since(self.begun);
+        let is_bounded = self.bounds.tightest().is_some_and(|tightest| age >= tightest);
+        if is_bounded && error.kind() == ErrorKind::Unavailable {
+            // A job that is slow would be run again for ever.
+            let message = format!("{error}; if by one of its bounds, raise that or shorten the pause");
+            return GuardError::Failed(
+                StoreError::new(ErrorKind::Other, message).with_source(error).without_effect(),
+            );
+        }
         GuardError::Failed(error)
     }
 
@@ -391,7 +406,7 @@ impl Guarded {
             Some(error::NO_SAVEPOINT) if answered < commit => Outcome::Not(Over::ByStatement.into()),
             Some(error::LOCK_WAIT_TIMEOUT) if answered < commit => Outcome::Waited(failed.without_effect()),
             // The server runs nothing behind what has failed.
-            Some(_) if answered < commit => Outcome::Not(GuardError::Failed(failed.without_effect())),
+            Some(_) if answered < commit => Outcome::Not(self.failed(failed.without_effect())),
             _ if failed.effect() == Effect::Unknown => Outcome::Not(GuardError::Unknown(failed)),
             _ => Outcome::Not(GuardError::Failed(failed)),
         }
