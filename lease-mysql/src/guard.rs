@@ -8,7 +8,6 @@ mod begin;
 mod bounds;
 mod client;
 mod guarded;
-mod text;
 mod watch;
 
 use std::fmt;

@@ -14,8 +14,7 @@ use mysql_async::{
     BinaryProtocol, Conn, Error, Params, QueryResult, Statement, TextProtocol, ToConnectionResult,
 };
 
-use super::client::{Answered, Held};
-use super::text::can_commit;
+use super::client::{Answered, Held, can_commit};
 use super::{Bounds, Guard, verify};
 use crate::error::{self, Failure};
 use crate::fence::Fence;
