@@ -43,6 +43,8 @@ pub(crate) struct Connections {
     source: Source,
     place: String,
     product: Arc<OnceLock<Product>>,
+    /// The database of the leases.
+    database: OnceLock<String>,
 }
 
 enum Source {
@@ -90,7 +92,8 @@ impl Connections {
             )
         };
         let lanes = [lane(2)?, lane(8)?, lane(8)?];
-        Ok(Self { source: Source::Own { io, lanes }, place, product })
+        let database = OnceLock::from(target.opts.db_name().unwrap_or_default().to_owned());
+        Ok(Self { source: Source::Own { io, lanes }, place, product, database })
     }
 
     /// A pool of the user's.
@@ -99,7 +102,19 @@ impl Connections {
             source: Source::Borrowed(pool),
             place: "by a pool of the caller's".to_owned(),
             product: Arc::default(),
+            database: OnceLock::new(),
         }
+    }
+
+    /// The database of the leases; of a pool of the user's it is known when the first connection has come out of it,
+    /// if its configuration names one.
+    pub(crate) fn database(&self) -> Option<&str> {
+        self.database.get().map(String::as_str)
+    }
+
+    /// Remembers what the server has said.
+    pub(crate) fn is_in(&self, database: String) {
+        let _ = self.database.set(database);
     }
 
     /// `MariaDB host:3306/database`; before the first connection it is taken for MySQL.
@@ -242,6 +257,9 @@ impl Connections {
             }
             Source::Borrowed(pool) => {
                 let had = timeout(limit.left(), pool.get_conn()).await.ok()?;
+                if let Some(database) = had.as_ref().ok().and_then(|conn| conn.opts().db_name()) {
+                    self.is_in(database.to_owned());
+                }
                 Some(had.map(Lent::borrowed).map_err(|error| error::of_opening(error, true)))
             }
         }

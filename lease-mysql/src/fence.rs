@@ -1,9 +1,8 @@
 //! The pieces alone, for transactions of another driver.
 
 use lease_core::Tenure;
-use lease_core::store::{HolderHex, Identifier};
+use lease_core::store::HolderHex;
 
-use crate::row::{Flight, text};
 use crate::sql;
 
 /// The statements that make a transaction a guarded one, and their parameters, for drivers that the guard does not
@@ -23,23 +22,21 @@ impl Fence {
     /// [`commit`](Self::commit) say that the lease is lost.
     pub const LOST: u16 = 1242;
 
-    pub(crate) fn new(table: &Identifier, tenure: &Tenure) -> Self {
+    pub(crate) fn new(table: &str, tenure: &Tenure) -> Self {
         let (name, holder) = (tenure.name().to_string(), tenure.holder().hex());
-        let values = vec![("name", text(&name)), ("holder", text(holder.as_str()))];
-        let fence = Flight::one(sql::fence(table), values).written_out();
-        let positional = |sql: String| sql.replace(":name", "?").replace(":holder", "?");
+        let fence = sql::fence(table, &sql::hex(&name), &sql::hex(holder.as_str()));
         Self {
-            verify: positional(sql::guard(table)),
-            last: positional(sql::fence(table)),
-            commit: format!("{};\n{}", fence.concat(), sql::COMMIT_GUARDED),
+            verify: sql::guard(table, "?", "?"),
+            last: sql::fence(table, "?", "?"),
+            commit: format!("{fence};\n{}", sql::COMMIT_GUARDED),
             name,
             holder,
         }
     }
 
-    /// The first statement of the transaction, with the [`parameters`](Self::parameters): one row, the term (`BIGINT`), when the
-    /// lease is held, none when it is lost: roll back. It locks nothing and promises nothing; it saves work that could not be
-    /// committed.
+    /// Right before the transaction, with the [`parameters`](Self::parameters): one row, the term (`BIGINT`), when the
+    /// lease is held, none when it is lost: do not begin. It promises nothing; it saves work that could not be
+    /// committed. (Inside, DDL on the lease table would wait for the transaction, and every renewal behind it.)
     pub fn verify(&self) -> &str {
         &self.verify
     }

@@ -69,8 +69,8 @@ impl Guard {
     /// # Errors
     ///
     /// - [`Lost`](GuardError::Lost): the lease is not held. Nothing was run.
-    /// - [`Failed`](GuardError::Failed): it could not begin within the lease's attempt. As
-    ///   [`Unavailable`](lease_core::ErrorKind::Unavailable) also on a connection on which a transaction has been left open.
+    /// - [`Failed`](GuardError::Failed): it could not begin within the lease's attempt. As [`Invalid`](lease_core::ErrorKind::Invalid)
+    ///   on a connection on which a transaction has been left open. (`LOCK TABLES` of its session's is ended by the beginning.)
     ///
     /// After an error the connection is dropped, which gives it back to its pool, if it is as before, else closed for good.
     ///
@@ -108,8 +108,12 @@ impl Guard {
         work: impl AsyncFnOnce(&mut Guarded) -> Result<T, E>,
     ) -> Result<T, GuardedError<E>> {
         let mut transaction = self.begin(conn).await?;
-        let guarding = transaction.lend_guarding();
+        let (guarding, mark) = (transaction.lend_guarding()?, transaction.mark().to_owned());
         let outcome = guarding.work(work(&mut transaction)).await;
+        if transaction.mark() != mark {
+            // Both are closed.
+            return Err(GuardError::Failed(guarded::swapped()).into());
+        }
         transaction.take_back(guarding);
         match outcome {
             Ok(value) => transaction.commit().await.map(|_| value).map_err(GuardedError::Guard),

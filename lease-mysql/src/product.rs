@@ -64,6 +64,20 @@ pub(crate) fn recognize(version: &str, comment: &str) -> Result<Product, StoreEr
     Ok(product)
 }
 
+/// Whether a server of this version, if it is MariaDB, has `innodb_snapshot_isolation`, which came to the series of the time at once.
+pub(crate) fn has_snapshot_isolation(version: (u16, u16, u16)) -> bool {
+    match version {
+        (10, 6, patch) => patch >= 18,
+        (10, 11, patch) => patch >= 8,
+        (11, 0, patch) => patch >= 6,
+        (11, 1, patch) => patch >= 5,
+        (11, 2, patch) => patch >= 4,
+        (11, 4, patch) => patch >= 2,
+        (11, minor, _) => minor >= 5,
+        (major, ..) => major >= 12,
+    }
+}
+
 fn unsupported(what: &str) -> StoreError {
     StoreError::new(ErrorKind::Unsupported, format!("the server is {what}")).without_effect()
 }
@@ -83,6 +97,27 @@ mod tests {
             ("10.6.0-MariaDB", "", Product::MariaDb),
         ] {
             assert_eq!(recognize(version, comment).unwrap(), product, "{version}");
+        }
+    }
+
+    #[test]
+    fn the_setting_is_used_only_where_it_is_known() {
+        for (version, has) in [
+            ((8, 4, 9), false),
+            ((9, 7, 4), false),
+            ((10, 6, 17), false),
+            ((10, 6, 18), true),
+            ((10, 11, 7), false),
+            ((10, 11, 19), true),
+            ((11, 0, 5), false),
+            ((11, 2, 3), false),
+            ((11, 3, 2), false),
+            ((11, 4, 1), false),
+            ((11, 4, 2), true),
+            ((11, 8, 0), true),
+            ((12, 0, 1), true),
+        ] {
+            assert_eq!(has_snapshot_isolation(version), has, "{version:?}");
         }
     }
 

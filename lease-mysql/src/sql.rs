@@ -242,7 +242,11 @@ pub(crate) fn renew_many(table: &Identifier, leases: &[Holding], ttl_ms: i64) ->
 
 /// `verify`.
 pub(crate) fn verify(table: &Identifier) -> String {
-    format!("SELECT term FROM `{table}` WHERE name = :name AND holder = :holder AND expires_at_ms > {NOW}")
+    held(&format!("`{table}`"), ":name", ":holder")
+}
+
+fn held(table: &str, name: &str, holder: &str) -> String {
+    format!("SELECT term FROM {table} WHERE name = {name} AND holder = {holder} AND expires_at_ms > {NOW}")
 }
 
 /// `release`: writes 0 over 0 when repeated, and says so again.
@@ -357,6 +361,14 @@ pub(crate) fn last_slot(table: &Identifier) -> String {
     format!("SELECT slot_ms FROM `{table}` WHERE name = :name")
 }
 
+/// The lease table for statements in sessions of the program's, whose default database can be another and change meanwhile.
+pub(crate) fn qualified(database: &str, table: &Identifier) -> String {
+    format!("`{}`.`{table}`", database.replace('`', "``"))
+}
+
+/// A store on a pool whose configuration names none: the database of its sessions.
+pub(crate) const DATABASE: &str = "SELECT DATABASE()";
+
 /// The first flight of a guarded transaction. What is set for its length is kept aside, and set back by [`COMMIT_GUARDED`]'s flight or
 /// that of a rollback:
 ///
@@ -364,10 +376,19 @@ pub(crate) fn last_slot(table: &Identifier) -> String {
 /// - the bounds, never looser than what was there. 0 is no limit to the two of them that can be 0. (MySQL takes no sum of its own
 ///   numbers for one without being told so.)
 ///
-/// The level is that of the next transaction only; to set it is refused (1568) inside one that somebody left open. `mark` is
-/// the name of a savepoint, by which the transaction is known again, and of a lock of the session's, by which the session is: other
-/// servers' sessions can have its number.
-pub(crate) fn begin_guarded(isolation: Isolation, bounds: &Bounds, mark: &str) -> Vec<String> {
+/// The level is that of the next transaction only; to set it is refused (1568) inside one that somebody left open, so it comes before all
+/// that could commit that. `mark` is the name of a savepoint, by which the transaction is known again, and of a lock of the
+/// session's, by which the session is: other servers' sessions can have its number.
+///
+/// The look at the lease ([`guard`]) is in a transaction of its own: the lock on the table's definition that every statement takes is kept to the
+/// transaction's end, and a DDL statement that waits for that would stop all renewals and claims behind it.
+pub(crate) fn begin_guarded(
+    isolation: Isolation,
+    bounds: &Bounds,
+    mark: &str,
+    look: Option<String>,
+    has_snapshot: bool,
+) -> Vec<String> {
     let seconds = |setting: &str, seconds: Option<u64>| {
         seconds.map_or_else(String::new, |seconds| {
             format!(", {setting} = CAST(LEAST(@@SESSION.{setting}, {seconds}) AS UNSIGNED)")
@@ -386,62 +407,109 @@ pub(crate) fn begin_guarded(isolation: Isolation, bounds: &Bounds, mark: &str) -
     });
     let (idle, unread) = (bounds.idle_seconds(), bounds.unread_seconds());
     let set = [
-        "SET SESSION autocommit = 0".to_owned(),
+        // The look commits itself.
+        "SET SESSION autocommit = 1, lock_wait_timeout = 1".to_owned(),
         seconds("wait_timeout", idle),
         seconds("net_read_timeout", idle),
         seconds("net_write_timeout", unread),
         limits,
     ];
-    vec![
-        "SET @lease_autocommit = @@SESSION.autocommit, @lease_idle = @@SESSION.wait_timeout, \
-         @lease_sending = @@SESSION.net_read_timeout, @lease_unread = @@SESSION.net_write_timeout, \
-         @lease_lock_wait = NULL, @lease_snapshot = NULL /*M!100600 , @lease_statement = @@SESSION.max_statement_time */ \
-         /*!80000 , @lease_statement = @@SESSION.max_execution_time */"
-            .to_owned(),
+    // So that a server without the setting is found now, and not at the commit.
+    let snapshot = if has_snapshot {
+        " /*M!100600 , @lease_snapshot = @@SESSION.innodb_snapshot_isolation */"
+    } else {
+        ""
+    };
+    let level = format!("SET TRANSACTION ISOLATION LEVEL {}, READ WRITE", isolation.level());
+    let mut flight = vec![
+        format!(
+            "SET @lease_autocommit = @@SESSION.autocommit, @lease_idle = @@SESSION.wait_timeout, \
+             @lease_sending = @@SESSION.net_read_timeout, @lease_unread = @@SESSION.net_write_timeout, \
+             @lease_ddl_wait = @@SESSION.lock_wait_timeout, @lease_lock_wait = NULL{snapshot} \
+             /*M!100600 , @lease_statement = @@SESSION.max_statement_time */ \
+             /*!80000 , @lease_statement = @@SESSION.max_execution_time */"
+        ),
+        level.clone(),
+        format!("SELECT GET_LOCK({}, 0) LIMIT 1", hex(mark)),
         set.concat(),
-        format!("SET TRANSACTION ISOLATION LEVEL {}, READ WRITE", isolation.level()),
+    ];
+    flight.extend(look);
+    flight.extend([
+        "SET SESSION autocommit = 0, lock_wait_timeout = @lease_ddl_wait".to_owned(),
+        "SET @lease_ddl_wait = NULL, @lease_snapshot = NULL".to_owned(),
+        level,
         "START TRANSACTION".to_owned(),
         format!("SAVEPOINT {mark}"),
-        format!("SELECT GET_LOCK('{mark}', 0) LIMIT 1"),
-    ]
+    ]);
+    flight
 }
 
-/// The last of that flight: a row when the lease is held. It locks nothing. (Every read with a LIMIT, for `sql_select_limit` can be 0.)
-pub(crate) fn guard(table: &Identifier) -> String {
-    format!("{} LIMIT 1", verify(table))
+/// The place of [`begin_guarded`]'s answer that says whether the session has its lock, and behind it, of that of the look.
+pub(crate) const LOCKED: usize = 2;
+pub(crate) const LOOKED: usize = 4;
+
+/// A row when the lease is held. It locks nothing. (Every read with a LIMIT, for `sql_select_limit` can be 0.) The name and the
+/// holder are literals or question marks, here and in [`fence`].
+pub(crate) fn guard(table: &str, name: &str, holder: &str) -> String {
+    format!("{} LIMIT 1", held(table, name, holder))
 }
 
 /// Asked after a statement that failed: with what number, and, in the answer's flags, whether a transaction is open.
 pub(crate) const WHAT_FAILED: &str = "SHOW ERRORS LIMIT 1";
 
+/// Asked behind that, after a prepared statement, whose text nobody but the driver knows: one row when this session has never run any that commits
+/// implicitly or can have others run that do (a procedure), but for the guards' own beginnings. The third answer says it; the others see to it
+/// that no limit of the session's does.
+pub(crate) const COMMITTERS: [&str; 5] = [
+    "SET @lease_rows = @@SESSION.sql_select_limit, @lease_scans = @@SESSION.sql_big_selects",
+    "SET SESSION sql_select_limit = 18446744073709551615, sql_big_selects = 1",
+    "SHOW SESSION STATUS WHERE Variable_name LIKE 'Com_%' AND Value > 0 AND NOT (Variable_name LIKE 'Com_stmt_%'
+         OR Variable_name LIKE 'Com_show_%' OR Variable_name LIKE 'Com_insert%' OR Variable_name LIKE 'Com_update%'
+         OR Variable_name LIKE 'Com_delete%' OR Variable_name LIKE 'Com_replace%' OR Variable_name LIKE '%savepoint'
+         OR Variable_name IN ('Com_select', 'Com_do', 'Com_set_option', 'Com_commit', 'Com_rollback', 'Com_change_db',
+                              'Com_admin_commands', 'Com_kill'))",
+    "SET SESSION sql_select_limit = @lease_rows, sql_big_selects = @lease_scans",
+    "SET @lease_rows = NULL, @lease_scans = NULL",
+];
+
 /// A row when the lease is held, which no claim changes then until the transaction has ended; else error 1242, since a subquery has two
 /// rows, so that a `COMMIT` behind it in the same text is not run. It reads what is newest, at every level, and waits for whoever writes the row.
-pub(crate) fn fence(table: &Identifier) -> String {
+pub(crate) fn fence(table: &str, name: &str, holder: &str) -> String {
     format!(
-        "SELECT CASE WHEN EXISTS (SELECT 1 FROM `{table}` WHERE name = :name AND holder = :holder
+        "SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE name = {name} AND holder = {holder}
                                   AND expires_at_ms > {NOW} LOCK IN SHARE MODE)
                 THEN 1 ELSE (SELECT 1 UNION ALL SELECT 2) END LIMIT 1"
     )
 }
 
-/// The last flight, of which the server runs nothing behind what fails: a short wait for the row and no limit that could cut the
-/// commit short; that this is still the transaction that was begun (1305 when not), before the fence, so that a transaction that was ended
-/// is never told to be lost; the fence; the commit. With `innodb_snapshot_isolation` the fence would fail (1020) at repeatable read for
-/// every renewal since the beginning.
-pub(crate) fn commit_guarded(fence: Option<String>, mark: &str) -> Vec<String> {
+/// The last flight, of which the server runs nothing behind what fails: a short wait for the row and for the table's definition, and no
+/// limit that could cut the commit short; that this is still the transaction that was begun (1305 when not), before the fence, so that a
+/// transaction that was ended is never told to be lost; the fence; the commit. With `innodb_snapshot_isolation` the fence would fail (1020) at
+/// repeatable read for every renewal since the beginning.
+pub(crate) fn commit_guarded(fence: Option<String>, mark: &str, has_snapshot: bool) -> Vec<String> {
+    let (keep, set) = if has_snapshot {
+        (
+            " /*M!100600 , @lease_snapshot = COALESCE(@lease_snapshot, @@SESSION.innodb_snapshot_isolation) */",
+            " /*M!100600 , innodb_snapshot_isolation = 0 */",
+        )
+    } else {
+        ("", "")
+    };
     let mut flight = vec![
-        "SET @lease_lock_wait = COALESCE(@lease_lock_wait, @@SESSION.innodb_lock_wait_timeout) \
-         /*M!101108 , @lease_snapshot = COALESCE(@lease_snapshot, @@SESSION.innodb_snapshot_isolation) */"
-            .to_owned(),
-        "SET SESSION innodb_lock_wait_timeout = 1 /*M!101108 , innodb_snapshot_isolation = 0 */ \
-         /*M!100600 , max_statement_time = 0 */ /*!80000 , max_execution_time = 0 */"
-            .to_owned(),
+        format!(
+            "SET @lease_lock_wait = COALESCE(@lease_lock_wait, @@SESSION.innodb_lock_wait_timeout), \
+             @lease_ddl_wait = COALESCE(@lease_ddl_wait, @@SESSION.lock_wait_timeout){keep}"
+        ),
+        format!(
+            "SET SESSION innodb_lock_wait_timeout = 1, lock_wait_timeout = 1{set} \
+             /*M!100600 , max_statement_time = 0 */ /*!80000 , max_execution_time = 0 */"
+        ),
         format!("RELEASE SAVEPOINT {mark}"),
         format!("SAVEPOINT {mark}"),
     ];
     flight.extend(fence);
     flight.push(COMMIT_GUARDED.to_owned());
-    flight.extend(set_back(mark));
+    flight.extend(set_back(mark, has_snapshot));
     flight
 }
 
@@ -454,32 +522,42 @@ pub(crate) fn undo_guarded(mark: &str) -> String {
 }
 
 /// Undoes what is open, whatever it is.
-pub(crate) fn roll_back_guarded(mark: &str) -> Vec<String> {
+pub(crate) fn roll_back_guarded(mark: &str, has_snapshot: bool) -> Vec<String> {
     let mut flight = vec!["ROLLBACK AND NO CHAIN NO RELEASE".to_owned()];
-    flight.extend(set_back(mark));
+    flight.extend(set_back(mark, has_snapshot));
     flight
 }
 
 /// The session as it was, and then its lock.
-fn set_back(mark: &str) -> [String; 3] {
+fn set_back(mark: &str, has_snapshot: bool) -> [String; 3] {
+    let back = |setting: &str, kept: &str| {
+        format!("{setting} = CAST(COALESCE({kept}, @@SESSION.{setting}) AS UNSIGNED)")
+    };
+    let snapshot = if has_snapshot {
+        format!(" /*M!100600 , {} */", back("innodb_snapshot_isolation", "@lease_snapshot"))
+    } else {
+        String::new()
+    };
     [
-        "SET SESSION autocommit = @lease_autocommit, wait_timeout = @lease_idle, net_read_timeout = @lease_sending, \
-         net_write_timeout = @lease_unread, \
-         innodb_lock_wait_timeout = CAST(COALESCE(@lease_lock_wait, @@SESSION.innodb_lock_wait_timeout) AS UNSIGNED) \
-         /*M!101108 , innodb_snapshot_isolation = CAST(COALESCE(@lease_snapshot, @@SESSION.innodb_snapshot_isolation) AS UNSIGNED) */ \
-         /*M!100600 , max_statement_time = @lease_statement */ /*!80000 , max_execution_time = @lease_statement */"
-            .to_owned(),
+        format!(
+            "SET SESSION autocommit = @lease_autocommit, wait_timeout = @lease_idle, net_read_timeout = @lease_sending, \
+             net_write_timeout = @lease_unread, {}, {}{snapshot} \
+             /*M!100600 , max_statement_time = @lease_statement */ /*!80000 , max_execution_time = @lease_statement */",
+            back("innodb_lock_wait_timeout", "@lease_lock_wait"),
+            back("lock_wait_timeout", "@lease_ddl_wait"),
+        ),
         "SET @lease_autocommit = NULL, @lease_idle = NULL, @lease_sending = NULL, @lease_unread = NULL, \
-         @lease_lock_wait = NULL, @lease_snapshot = NULL, @lease_statement = NULL"
+         @lease_lock_wait = NULL, @lease_ddl_wait = NULL, @lease_snapshot = NULL, @lease_statement = NULL"
             .to_owned(),
-        format!("DO RELEASE_LOCK('{mark}')"),
+        format!("DO RELEASE_LOCK({})", hex(mark)),
     ]
 }
 
 /// Ends the session that has the lock, and with it its transaction; error 1094 when none has, for a lock outlives its session's
-/// transaction. `KILL QUERY` would leave the transaction open.
+/// transaction. `KILL QUERY` would leave the transaction open. (The name is bytes wherever it stands: in a character set of the session's it
+/// could be cut at its first NUL.)
 pub(crate) fn end_guarded(mark: &str) -> String {
-    format!("KILL CONNECTION IS_USED_LOCK('{mark}')")
+    format!("KILL CONNECTION IS_USED_LOCK({})", hex(mark))
 }
 
 /// Bytes as a literal that has no quotes, needs no escape, and means the same in every character set and SQL mode.

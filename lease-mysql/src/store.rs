@@ -19,7 +19,7 @@ use crate::fence::Fence;
 use crate::guard::Guard;
 use crate::options::MysqlOptions;
 use crate::row::{
-    Answer, Flight, Values, claim_values, clock_and_lease, integer, no_row, slot_state, string, text,
+    Answer, Flight, Values, claim_values, clock_and_lease, integer, is_null, no_row, slot_state, string, text,
 };
 use crate::{check, error, schema, sql};
 
@@ -73,7 +73,8 @@ impl MysqlStore {
     /// The statements that make a transaction a guarded one, for other drivers. See the
     /// [crate's documentation](crate#the-pieces-alone).
     pub fn fence(&self, tenure: &Tenure) -> Fence {
-        Fence::new(self.table(), tenure)
+        let table = self.shared.connections.database().map(|database| sql::qualified(database, self.table()));
+        Fence::new(&table.unwrap_or_else(|| format!("`{}`", self.table())), tenure)
     }
 
     pub(crate) fn new(connections: Connections, table: Identifier) -> Result<Self, StoreError> {
@@ -145,6 +146,26 @@ impl MysqlStore {
     pub(crate) async fn end_guarded(&self, mark: &str, within: Duration) -> Result<bool, StoreError> {
         let kill = Flight::Many(vec![sql::end_guarded(mark)]);
         error::is_gone(self.send(Lane::Holder, Repeat::Always, self.limit(within), kill).await)
+    }
+
+    /// The lease table as the program's sessions name it.
+    pub(crate) async fn qualified_table(&self, within: Duration) -> Result<String, StoreError> {
+        let connections = &self.shared.connections;
+        if connections.database().is_none() {
+            let found =
+                self.read(Lane::Holder, self.limit(within), sql::DATABASE.to_owned(), Vec::new()).await?;
+            let row = found.rows.first().ok_or_else(no_row)?;
+            if connections.database().is_none() && !is_null(row, 0) {
+                connections.is_in(string(row, 0, "", "DATABASE()")?);
+            }
+        }
+        match connections.database() {
+            Some(database) => Ok(sql::qualified(database, self.table())),
+            None => {
+                Err(StoreError::new(ErrorKind::Invalid, "the store's pool is in no database")
+                    .without_effect())
+            }
+        }
     }
 
     pub(crate) fn spawner(&self) -> Result<Spawner, StoreError> {

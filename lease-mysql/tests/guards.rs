@@ -14,6 +14,10 @@ mod ended;
 mod lost;
 #[path = "guards/pauses.rs"]
 mod pauses;
+#[path = "guards/sessions.rs"]
+mod sessions;
+#[path = "guards/strays.rs"]
+mod strays;
 #[path = "faults/support.rs"]
 #[expect(dead_code, reason = "the tests of faults need more")]
 mod support;

@@ -11,15 +11,18 @@ use super::client::{Answered, Held};
 use super::guarded::Guarded;
 use super::{Guard, verify, watch};
 use crate::error::{self, Failure};
-use crate::row::{Flight, is_null};
+use crate::row::integer;
 use crate::sql;
-use crate::store::held_by;
 
 pub(super) async fn begin(guard: &Guard, conn: Conn) -> Result<Guarded, GuardError> {
     let (guarding, watcher) = Guarding::begin(&guard.tenure)?;
-    if guard.elsewhere {
+    let within = guard.tenure.timings().attempt();
+    let table = if guard.elsewhere {
         verify(&guard.store, &guard.tenure).await?;
-    }
+        None
+    } else {
+        Some(guard.store.qualified_table(within).await.map_err(GuardError::Failed)?)
+    };
     let spawner = guard.store.spawner().map_err(GuardError::Failed)?;
     let mark = mark(&guard.tenure);
     // From now on: nobody knows how far a flight comes that is not answered.
@@ -28,9 +31,9 @@ pub(super) async fn begin(guard: &Guard, conn: Conn) -> Result<Guarded, GuardErr
     spawner.spawn(watch::watch(guard.store.clone(), there, watcher, mark.clone(), patience));
     let mut client = Held::new(conn, spawner);
 
-    let limit = guard.store.limit(guard.tenure.timings().attempt());
+    let limit = guard.store.limit(within);
     let flight = async {
-        let begun = fly(guard, &mut client, &mark).await;
+        let begun = fly(guard, &mut client, &mark, table.as_deref()).await;
         let is_clean = match &begun {
             Ok(()) => true,
             Err(NotBegun { undo, .. }) => *undo && client.undo(&mark).await,
@@ -40,13 +43,13 @@ pub(super) async fn begin(guard: &Guard, conn: Conn) -> Result<Guarded, GuardErr
     let flown = limit.bound(flight).await.map_err(|error| GuardError::Failed(error.without_effect()));
     match flown? {
         (Ok(()), _) => {
-            let transaction = Guarded::new(client, guarding, guard.store.clone(), mark, guard.elsewhere);
+            let transaction = Guarded::new(client, guarding, guard, mark, table);
             transaction.check()?;
             Ok(transaction)
         }
         (Err(NotBegun { error, .. }), is_clean) => {
-            if is_clean {
-                drop(guarding.over());
+            // Unless the session is being ended.
+            if is_clean && guarding.over().is_ok() {
                 drop(client.take());
             }
             Err(error)
@@ -67,30 +70,31 @@ struct NotBegun {
     undo: bool,
 }
 
-async fn fly(guard: &Guard, client: &mut Held, mark: &str) -> Result<(), NotBegun> {
+async fn fly(guard: &Guard, client: &mut Held, mark: &str, table: Option<&str>) -> Result<(), NotBegun> {
     client.read_to_the_end().await.map_err(|error| failed(error, false))?;
-    let mut flight = sql::begin_guarded(guard.isolation, &guard.bounds, mark);
-    let lock = flight.len() - 1;
-    if !guard.elsewhere {
-        let held = held_by(guard.tenure.name(), &guard.tenure.holder());
-        flight.extend(Flight::one(sql::guard(guard.store.table()), held).written_out());
-    }
+    let look = table.map(|table| {
+        let Guard { tenure, .. } = guard;
+        sql::guard(table, &sql::hex(tenure.name().as_str()), &sql::hex(tenure.holder().hex().as_str()))
+    });
+    let flight = sql::begin_guarded(guard.isolation, &guard.bounds, mark, look, client.has_snapshot());
     let Answered { answers, error } = client.send(&flight).await;
     match error {
         // Inside somebody's transaction, which is theirs to end.
         Some(Error::Server(error)) if error.code == error::IN_TRANSACTION => {
-            return Err(failed(Error::Server(error), false));
+            let message = "the connection has a transaction open already; commit it or roll it back before";
+            let error = StoreError::new(ErrorKind::Invalid, message).with_source(Error::Server(error));
+            return Err(NotBegun { error: GuardError::Failed(error.without_effect()), undo: false });
         }
         Some(error) => return Err(failed(error, true)),
         None => {}
     }
     let row = |index: usize| answers.get(index).and_then(|answer| answer.rows.first());
-    if row(lock).is_none_or(|row| is_null(row, 0)) {
+    if row(sql::LOCKED).and_then(|row| integer(row, 0, "", "GET_LOCK").ok()) != Some(1) {
         let message = "the server gives the session no lock of its own";
         let error = StoreError::new(ErrorKind::Unavailable, message).without_effect();
         return Err(NotBegun { error: GuardError::Failed(error), undo: true });
     }
-    if !guard.elsewhere && row(lock + 1).is_none() {
+    if table.is_some() && row(sql::LOOKED).is_none() {
         return Err(NotBegun { error: GuardError::Lost(LossReason::Refused), undo: true });
     }
     Ok(())

@@ -12,7 +12,7 @@ pub enum Isolation {
     /// Each statement sees what was committed before it.
     #[default]
     ReadCommitted,
-    /// All plain reads see what was committed before the first, which is the guard's. Writes and locking reads see what is newest, or,
+    /// All plain reads see what was committed before the first of them. Writes and locking reads see what is newest, or,
     /// on MariaDB with `innodb_snapshot_isolation`, fail with contention (error 1020); the guard's own never do so for renewals of its lease.
     RepeatableRead,
 }
@@ -28,17 +28,13 @@ impl Isolation {
 
 /// How soon the server ends a guarded transaction whose process stands still or is gone. No successor's claim is kept out
 /// by it, but until then others wait for the rows that it has written. **A healthy transaction that is slower is ended, too.** The settings
-/// hold until the transaction ends, and are never looser than the session's own. `None` leaves the session's own.
+/// hold until the transaction ends, and are never looser than the session's own; `None` leaves that. What the program
+/// sets of them meanwhile is lost with the end, and so is what it sets of `autocommit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// The longest pause between two statements, and within the sending of one (`wait_timeout`, `net_read_timeout`). Rounded up to whole
-    /// seconds.
-    pub idle: Option<Duration>,
-    /// The longest statement, the commit excepted: on MariaDB any (`max_statement_time`); **on MySQL only a `SELECT` that
-    /// locks nothing** (`max_execution_time`). In whole milliseconds, at least 1.
-    pub statement: Option<Duration>,
-    /// How long the server waits with a result that nobody reads (`net_write_timeout`). Rounded up to whole seconds.
-    pub unread: Option<Duration>,
+    idle: Option<Duration>,
+    statement: Option<Duration>,
+    unread: Option<Duration>,
 }
 
 /// The most that the servers take for any of these: a year.
@@ -48,6 +44,23 @@ impl Bounds {
     /// What guards use unless told otherwise: `idle` and `unread` one ttl, `statement` four.
     pub fn of_ttl(ttl: Duration) -> Self {
         Self { idle: Some(ttl), statement: Some(ttl.saturating_mul(4)), unread: Some(ttl) }
+    }
+
+    /// The longest pause between two statements, and within the sending of one (`wait_timeout`, `net_read_timeout`). Rounded up to whole
+    /// seconds.
+    pub fn idle(self, idle: impl Into<Option<Duration>>) -> Self {
+        Self { idle: idle.into(), ..self }
+    }
+
+    /// The longest statement, the commit excepted: on MariaDB any (`max_statement_time`); **on MySQL only a `SELECT` that
+    /// locks nothing** (`max_execution_time`). In whole milliseconds, at least 1.
+    pub fn statement(self, statement: impl Into<Option<Duration>>) -> Self {
+        Self { statement: statement.into(), ..self }
+    }
+
+    /// How long the server waits with a result that nobody reads (`net_write_timeout`). Rounded up to whole seconds.
+    pub fn unread(self, unread: impl Into<Option<Duration>>) -> Self {
+        Self { unread: unread.into(), ..self }
     }
 
     pub(crate) fn idle_seconds(&self) -> Option<u64> {
@@ -63,12 +76,16 @@ impl Bounds {
         self.statement.map(|time| time.as_millis().clamp(1, u128::from(u32::MAX)))
     }
 
-    /// How long a transaction can stand still until the server has ended it, if each bound is met once.
+    /// After so long one of them can have ended the transaction.
+    pub(super) fn tightest(&self) -> Option<Duration> {
+        [self.idle, self.statement, self.unread].into_iter().flatten().min()
+    }
+
+    /// How long a transaction can stand still until the server has ended it, if each bound is met once. What is not set bounds nothing.
     pub(super) fn total(&self) -> Duration {
         [self.idle, self.statement, self.unread]
             .into_iter()
-            .flatten()
-            .fold(Duration::ZERO, Duration::saturating_add)
+            .fold(Duration::ZERO, |sum, bound| sum.saturating_add(bound.unwrap_or(Duration::MAX)))
     }
 }
 
@@ -84,12 +101,13 @@ mod tests {
     #[test]
     fn a_bound_is_never_none_by_rounding_nor_more_than_the_server_takes() {
         let zero = Some(Duration::ZERO);
-        let bounds = Bounds { idle: zero, statement: zero, unread: Some(Duration::from_millis(1001)) };
+        let bounds =
+            Bounds::of_ttl(Duration::ZERO).idle(zero).statement(zero).unread(Duration::from_millis(1001));
         assert_eq!(
             (bounds.idle_seconds(), bounds.unread_seconds(), bounds.statement_ms()),
             (Some(1), Some(2), Some(1))
         );
-        let bounds = Bounds { unread: None, ..Bounds::of_ttl(Duration::MAX) };
+        let bounds = Bounds::of_ttl(Duration::MAX).unread(None);
         assert_eq!((bounds.idle_seconds(), bounds.unread_seconds()), (Some(31_536_000), None));
         assert_eq!(bounds.statement_ms(), Some(4_294_967_295));
         assert_eq!(bounds.total(), Duration::MAX);

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 
-use lease_core::clock::sleep_until;
+use lease_core::clock::{Moment, sleep_until};
 use lease_core::guard::{GuardError, Guarding};
 use lease_core::store::{Effect, Limit, StoreError};
 use lease_core::{ErrorKind, LossReason, Tenure};
@@ -14,20 +14,20 @@ use mysql_async::{
     BinaryProtocol, Conn, Error, Params, QueryResult, Statement, TextProtocol, ToConnectionResult,
 };
 
-use super::client::{Answered, Held};
-use super::verify;
+use super::client::{Answered, Held, can_commit};
+use super::{Bounds, Guard, verify};
 use crate::error::{self, Failure};
 use crate::fence::Fence;
-use crate::row::{Flight, integer};
-use crate::store::held_by;
+use crate::row::integer;
 use crate::{MysqlStore, sql};
 
 /// An open transaction, which does not commit after a successor's claim. It owns the connection, and is what the program queries:
 /// by [`Queryable`], or by `"...".with(...).run(&mut transaction)`.
 ///
 /// Savepoints are as always. A statement that ends the transaction (`COMMIT`, `ROLLBACK`, `START TRANSACTION`, or one that commits
-/// implicitly, as DDL does) ends the promise: nothing more is sent, and [`commit`](Self::commit) says so. What
-/// stands behind it in the same text is run, and never committed unless that text does it.
+/// implicitly, as DDL does) ends the promise, and [`commit`](Self::commit) says so. When no transaction is open behind it, nothing more is
+/// sent; another one is found at the latest at the commit. What stands behind it in the same text is run, and never committed unless that text
+/// does it.
 ///
 /// When the lease is lost, its session is ended on the server: what runs there fails, and nothing more is sent. What is refused is an
 /// `Error::Other` that holds the [`GuardError`].
@@ -42,10 +42,36 @@ pub struct Guarded {
     tenure: Tenure,
     store: MysqlStore,
     mark: String,
-    elsewhere: bool,
-    last_word: LastWord,
+    /// That of the leases; `None` on another database.
+    table: Option<String>,
+    begun: Moment,
+    bounds: Bounds,
+    answer: LastAnswer,
+    /// Whether a text was sent that may have committed, whatever has become of it since.
+    can_have_committed: bool,
     /// What has ended it before its commit.
     over: Option<Over>,
+}
+
+/// What is known of the last statement.
+#[derive(Debug, Clone, Copy)]
+struct LastAnswer {
+    last_word: LastWord,
+    /// The server's error number that it was answered with at once.
+    failed_with: Option<u16>,
+    /// Whether it was prepared: then nobody but the driver knows its text.
+    is_prepared: bool,
+}
+
+impl LastAnswer {
+    fn note<T>(&mut self, answer: Result<T, Error>) -> Result<T, Error> {
+        match &answer {
+            Ok(_) => self.last_word = LastWord::Answer,
+            Err(Error::Server(error)) => self.failed_with = Some(error.code),
+            Err(_) => {}
+        }
+        answer
+    }
 }
 
 /// What the last packet was that the driver takes for one that says whether a transaction is open.
@@ -73,31 +99,43 @@ enum Stop {
     Driver(Error),
 }
 
-const UNTIL_ITS_END: &str = "there until the transaction ends";
+/// Only a swap takes a transaction out of the closure form that it was lent to.
+pub(super) fn swapped() -> StoreError {
+    let message = "the work has put another transaction in the place of its own";
+    StoreError::new(ErrorKind::Invalid, message).without_effect()
+}
 
 impl Guarded {
     pub(super) fn new(
         client: Held,
         guarding: Guarding,
-        store: MysqlStore,
+        guard: &Guard,
         mark: String,
-        elsewhere: bool,
+        table: Option<String>,
     ) -> Self {
-        let tenure = guarding.tenure().clone();
+        let (store, tenure) = (guard.store.clone(), guarding.tenure().clone());
+        let begun = store.clock().now();
         Self {
             client,
             guarding: Some(guarding),
             tenure,
             store,
             mark,
-            elsewhere,
-            last_word: LastWord::Answer,
+            table,
+            begun,
+            bounds: guard.bounds,
+            answer: LastAnswer { last_word: LastWord::Answer, failed_with: None, is_prepared: false },
+            can_have_committed: false,
             over: None,
         }
     }
 
-    pub(super) fn lend_guarding(&mut self) -> Guarding {
-        self.guarding.take().expect(UNTIL_ITS_END)
+    pub(super) fn lend_guarding(&mut self) -> Result<Guarding, GuardError> {
+        self.guarding.take().ok_or_else(|| GuardError::Failed(swapped()))
+    }
+
+    pub(super) fn mark(&self) -> &str {
+        &self.mark
     }
 
     pub(super) fn take_back(&mut self, guarding: Guarding) {
@@ -107,8 +145,8 @@ impl Guarded {
     /// Commits, in one round trip, and gives the connection back, with its session as it was. `Ok` is committed, for good and
     /// before any successor's claim; if the connection broke right after that, it is closed.
     ///
-    /// When somebody has the lease's row locked, the fence waits for it, up to the lease's attempt. When the lease is lost meanwhile, the
-    /// answer is awaited for half of the grace.
+    /// When somebody has the lease's row locked, the fence waits for it, up to the lease's attempt. The answer is awaited for one ttl, and
+    /// when the lease is lost meanwhile, for half of the grace.
     ///
     /// # Errors
     ///
@@ -116,40 +154,51 @@ impl Guarded {
     /// - [`Unknown`](GuardError::Unknown): the commit was sent, and no answer came.
     /// - [`Ended`](GuardError::Ended): a statement of the program's had ended the transaction before.
     /// - [`Failed`](GuardError::Failed): it is rolled back; also when the server had rolled it back before (a deadlock), and
-    ///   when a statement had failed whose answer nobody has read.
+    ///   when a statement had failed whose answer nobody has read. As [`Other`](ErrorKind::Other) when the connection has ended and
+    ///   one of the bounds may have done that.
     ///
     /// After an error the connection is dropped, which gives it back to its pool, if it is as it was, else closed for good.
     ///
     /// Dropping the future closes the connection; the transaction is committed or not.
     pub async fn commit(mut self) -> Result<Conn, GuardError> {
-        if let Err(stop) = self.settle().await {
-            let error = GuardError::from(stop);
+        let mut settled = self.settle().await;
+        if let Err(Stop::Driver(Error::Server(error))) = settled {
+            // A failure that nobody has read; what it has ended is said first.
+            settled = self.settle().await.and(Err(Stop::Driver(Error::Server(error))));
+        }
+        if let Err(stop) = settled {
+            let error = self.guard_error(stop);
             return Err(self.give_up(error).await);
         }
-        if self.elsewhere {
+        if self.table.is_none() {
             verify(&self.store, &self.tenure).await?;
         }
-        let guarding = self.lend_guarding();
+        let guarding = self.lend_guarding()?;
         guarding.commit_begins()?;
         self.take_back(guarding);
-        let limit = self.limit();
+        let (limit, mut waited) = (self.limit(), None);
         loop {
             let Some(answered) = self.send_commit().await else {
-                let message = "the commit was not answered before the lease was lost";
+                let message = "the commit was not answered in time, or before the lease was lost";
                 return Err(GuardError::Unknown(StoreError::new(ErrorKind::Timeout, message)));
             };
-            let error = match answered {
-                Outcome::Committed => {
+            let error = match (answered, waited.take()) {
+                (Outcome::Committed, _) => {
                     // Nobody else has ended it, for the commit had begun.
-                    drop(self.lend_guarding().over());
+                    self.lend_guarding()?.over()?;
                     return Ok(self.client.take());
                 }
-                Outcome::Waited(error) => match self.check() {
+                (Outcome::Waited(error), _) => match self.check() {
                     Ok(()) if limit.left().is_zero() => GuardError::Failed(error),
-                    Ok(()) => continue,
+                    Ok(()) => {
+                        waited = Some(error);
+                        continue;
+                    }
                     Err(lost) => lost,
                 },
-                Outcome::Not(error) => error,
+                // With innodb_rollback_on_timeout the wait has undone all.
+                (Outcome::Not(GuardError::Ended(_)), Some(error)) => GuardError::Failed(error),
+                (Outcome::Not(error), _) => error,
             };
             return Err(self.give_up(error).await);
         }
@@ -170,7 +219,7 @@ impl Guarded {
         let limit = self.limit();
         let undone = limit.bound(async { Ok(self.undo().await) }).await;
         undone.map_err(|error| GuardError::Failed(error.without_effect()))??;
-        self.lend_guarding().over()?;
+        self.lend_guarding()?.over()?;
         Ok(self.client.take())
     }
 
@@ -194,11 +243,11 @@ impl Guarded {
         if self.client.get().is_disconnected() {
             let message = "its connection has ended, or a statement on it was dropped before it was answered";
             let error = StoreError::new(ErrorKind::Unavailable, message).without_effect();
-            return Err(Stop::Guard(GuardError::Failed(error)));
+            return Err(Stop::Guard(self.failed(error)));
         }
         if self.over.is_none() {
             self.client.read_to_the_end().await.map_err(Stop::Driver)?;
-            match (self.client.is_open(), self.last_word) {
+            match (self.client.is_open(), self.answer.last_word) {
                 (Some(true), _) | (Some(false), LastWord::Prepared) => {}
                 (Some(false), LastWord::Answer) => self.over = Some(Over::ByStatement),
                 _ => self.over = self.what_became().await.map_err(Stop::Driver)?,
@@ -212,18 +261,64 @@ impl Guarded {
 
     /// Whether a statement that has failed has ended the transaction.
     async fn what_became(&mut self) -> Result<Option<Over>, Error> {
-        let Answered { answers, error } = self.client.send(&[sql::WHAT_FAILED.to_owned()]).await;
+        let mut flight = vec![sql::WHAT_FAILED.to_owned()];
+        if self.answer.is_prepared {
+            flight.extend(sql::COMMITTERS.map(str::to_owned));
+        }
+        let Answered { answers, error } = self.client.send(&flight).await;
         if let Some(error) = error {
             return Err(error);
         }
-        self.last_word = LastWord::Answer;
+        self.answer.last_word = LastWord::Answer;
         if self.client.is_open() == Some(true) {
             return Ok(None);
         }
-        let number = answers.first().and_then(|answer| answer.rows.first());
-        let number = number.and_then(|row| integer(row, 1, "", "Code").ok()?.try_into().ok());
-        let rolled_back = number.filter(|number| error::is_contention(*number));
+        let rows = |index: usize| answers.get(index).map_or(&[][..], |answer| &answer.rows);
+        let listed = rows(0).first().and_then(|row| integer(row, 1, "", "Code").ok()?.try_into().ok());
+        let can_have_committed = self.can_have_committed || self.answer.is_prepared && rows(3).len() != 1;
+        // The list can be of no length.
+        let rolled_back = self.answer.failed_with.or(listed);
+        let rolled_back = rolled_back.filter(|number| error::is_contention(*number) && !can_have_committed);
         Ok(Some(rolled_back.map_or(Over::ByStatement, Over::ByServer)))
+    }
+
+    /// A failure before the commit was sent. It has rolled all back, unless something was committed by hand before.
+    fn failed(&self, error: StoreError) -> GuardError {
+        let is_answered = self.answer.last_word != LastWord::Unknown || self.answer.failed_with.is_some();
+        let can_have_committed = self.can_have_committed || self.answer.is_prepared && !is_answered;
+        if can_have_committed && error.kind().retry_helps() {
+            let message =
+                format!("after a statement that may have committed, or in the middle of one: {error}");
+            return GuardError::Ended(StoreError::new(error.kind(), message).with_source(error));
+        }
+        let age = self.store.clock().now().since(self.begun);
+        let is_bounded = self.bounds.tightest().is_some_and(|tightest| age >= tightest);
+        if is_bounded && error.kind() == ErrorKind::Unavailable {
+            // A job that is slow would be run again for ever.
+            let message = format!("{error}; if by one of its bounds, raise that or shorten the pause");
+            return GuardError::Failed(
+                StoreError::new(ErrorKind::Other, message).with_source(error).without_effect(),
+            );
+        }
+        GuardError::Failed(error)
+    }
+
+    fn guard_error(&self, stop: Stop) -> GuardError {
+        match stop {
+            Stop::Guard(error) => error,
+            Stop::Driver(error) => self.failed(of_statement(error).without_effect()),
+        }
+    }
+
+    /// Notes that a text is about to be sent.
+    fn sends(&mut self, can_commit: bool) {
+        self.answer = LastAnswer { last_word: LastWord::Unknown, failed_with: None, is_prepared: false };
+        self.can_have_committed |= can_commit;
+    }
+
+    fn sends_prepared(&mut self) {
+        self.sends(false);
+        self.answer.is_prepared = true;
     }
 
     /// Rolls back, and says what had come before.
@@ -233,16 +328,16 @@ impl Guarded {
             // Whatever it was, it is undone as well, if it has not ended the transaction.
             settled = self.settle().await;
         }
-        let mut flight = sql::roll_back_guarded(&self.mark);
+        let mut flight = sql::roll_back_guarded(&self.mark, self.client.has_snapshot());
         match settled {
             Ok(()) => flight.insert(0, sql::undo_guarded(&self.mark)),
             Err(Stop::Guard(GuardError::Failed(_))) if self.over.is_some() => {}
-            Err(stop) => return Err(stop.into()),
+            Err(stop) => return Err(self.guard_error(stop)),
         }
         match self.client.send(&flight).await.error {
             None => Ok(()),
             Some(Error::Server(error)) if error.code == error::NO_SAVEPOINT => Err(Over::ByStatement.into()),
-            Some(error) => Err(GuardError::Failed(of_statement(error).without_effect())),
+            Some(error) => Err(self.failed(of_statement(error).without_effect())),
         }
     }
 
@@ -252,26 +347,31 @@ impl Guarded {
         let is_sound = matches!(error, GuardError::Lost(_) | GuardError::Failed(_));
         if is_sound && !self.client.get().is_disconnected() && self.check().is_ok() {
             let (limit, Self { client, mark, .. }) = (self.limit(), &mut self);
-            if limit.bound(async { Ok(client.undo(mark).await) }).await.is_ok_and(|undone| undone) {
-                drop(self.lend_guarding().over());
+            let undone = limit.bound(async { Ok(client.undo(mark).await) }).await.is_ok_and(|undone| undone);
+            // Unless the session is being ended.
+            if undone && self.lend_guarding().and_then(Guarding::over).is_ok() {
                 drop(self.client.take());
             }
         }
         error
     }
 
-    /// Sends the commit; `None` when the lease is lost meanwhile and half of the grace has passed.
+    /// Sends the commit; `None` when the lease is lost meanwhile and half of the grace has passed, or one ttl.
     async fn send_commit(&mut self) -> Option<Outcome> {
-        let fence = (!self.elsewhere).then(|| {
-            let held = held_by(self.tenure.name(), &self.tenure.holder());
-            Flight::one(sql::fence(self.store.table()), held).written_out().concat()
+        let fence = self.table.as_deref().map(|table| {
+            let (name, holder) = (self.tenure.name().as_str(), self.tenure.holder().hex());
+            sql::fence(table, &sql::hex(name), &sql::hex(holder.as_str()))
         });
-        let flight = sql::commit_guarded(fence, &self.mark);
+        let flight = sql::commit_guarded(fence, &self.mark, self.client.has_snapshot());
         let commit = flight.iter().position(|statement| statement == sql::COMMIT_GUARDED).unwrap_or_default();
-        let clock = self.store.clock();
+        let (clock, timings) = (self.store.clock(), self.tenure.timings());
+        let at_the_latest = clock.now() + timings.ttl();
         let too_late = async {
-            self.tenure.lost().await;
-            sleep_until(clock, clock.now() + self.tenure.timings().grace() / 2).await;
+            tokio::select! {
+                _ = self.tenure.lost() => sleep_until(clock, clock.now() + timings.grace() / 2).await,
+                // No renewal passes a fence: a commit that took so long on the server would have lost the lease.
+                () = sleep_until(clock, at_the_latest) => {}
+            }
         };
         let Answered { answers, error } = tokio::select! {
             biased;
@@ -305,7 +405,7 @@ impl Guarded {
             Some(error::NO_SAVEPOINT) if answered < commit => Outcome::Not(Over::ByStatement.into()),
             Some(error::LOCK_WAIT_TIMEOUT) if answered < commit => Outcome::Waited(failed.without_effect()),
             // The server runs nothing behind what has failed.
-            Some(_) if answered < commit => Outcome::Not(GuardError::Failed(failed.without_effect())),
+            Some(_) if answered < commit => Outcome::Not(self.failed(failed.without_effect())),
             _ if failed.effect() == Effect::Unknown => Outcome::Not(GuardError::Unknown(failed)),
             _ => Outcome::Not(GuardError::Failed(failed)),
         }
@@ -341,15 +441,6 @@ impl From<Over> for GuardError {
                     format!("the server rolled it back because of other transactions (error {number})");
                 Self::Failed(StoreError::new(ErrorKind::Busy, message).without_effect())
             }
-        }
-    }
-}
-
-impl From<Stop> for GuardError {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Guard(error) => error,
-            Stop::Driver(error) => Self::Failed(of_statement(error).without_effect()),
         }
     }
 }
@@ -394,11 +485,9 @@ impl Queryable for Guarded {
     {
         Box::pin(async move {
             self.settle().await?;
-            self.last_word = LastWord::Unknown;
-            let Self { client, last_word, .. } = self;
-            let result = client.get_mut().query_iter(query).await?;
-            *last_word = LastWord::Answer;
-            Ok(result)
+            self.sends(can_commit(&query.as_query()));
+            let Self { client, answer, .. } = self;
+            answer.note(client.get_mut().query_iter(query).await)
         })
     }
 
@@ -408,9 +497,9 @@ impl Queryable for Guarded {
     {
         Box::pin(async move {
             self.settle().await?;
-            self.last_word = LastWord::Unknown;
+            self.sends(false);
             let statement = self.client.get_mut().prep(query).await?;
-            self.last_word = LastWord::Prepared;
+            self.answer.last_word = LastWord::Prepared;
             Ok(statement)
         })
     }
@@ -434,11 +523,9 @@ impl Queryable for Guarded {
         let params = params.into();
         Box::pin(async move {
             self.settle().await?;
-            self.last_word = LastWord::Unknown;
-            let Self { client, last_word, .. } = self;
-            let result = client.get_mut().exec_iter(statement, params).await?;
-            *last_word = LastWord::Answer;
-            Ok(result)
+            self.sends_prepared();
+            let Self { client, answer, .. } = self;
+            answer.note(client.get_mut().exec_iter(statement, params).await)
         })
     }
 
@@ -451,9 +538,14 @@ impl Queryable for Guarded {
     {
         Box::pin(async move {
             self.settle().await?;
-            self.last_word = LastWord::Unknown;
-            self.client.get_mut().exec_batch(statement, params).await?;
-            self.last_word = LastWord::Answer;
+            self.sends_prepared();
+            let mut is_run = false;
+            let params = params.into_iter().inspect(|_| is_run = true);
+            let Self { client, answer, .. } = self;
+            answer.note(client.get_mut().exec_batch(statement, params).await)?;
+            if !is_run {
+                answer.last_word = LastWord::Prepared;
+            }
             Ok(())
         })
     }
@@ -463,8 +555,8 @@ impl<'a> ToConnection<'a, 'static> for &'a mut Guarded {
     fn to_connection(self) -> ToConnectionResult<'a, 'static> {
         ToConnectionResult::Mediate(Box::pin(async move {
             self.settle().await?;
-            // Nobody sees how that ends.
-            self.last_word = LastWord::Unknown;
+            // Nobody sees what that sends, nor how it ends.
+            self.sends(true);
             Ok(self.client.get_mut().into())
         }))
     }

@@ -20,8 +20,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs where the store's statements run, which the program's threads do not block.
 ///
-/// The tenure goes when the session has, so that no successor of an unlost lease waits for the session's locks; or when the lease is
-/// lost: nothing is given back then, and a server out of reach is no work that runs on.
+/// The tenure goes when the session has, so that the name is not given back while the session works, and its locks keep no successor
+/// waiting; after a loss within half of the grace, for a server out of reach is no work that runs on.
 pub(super) async fn watch(
     store: MysqlStore,
     there: Option<Opts>,
@@ -70,10 +70,15 @@ pub(super) async fn watch(
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     });
+    let (clock, grace) = (store.clock(), lost.timings().grace());
+    let long_lost = async {
+        lost.lost().await;
+        sleep_until(clock, clock.now() + grace / 2).await;
+    };
     tokio::select! {
         biased;
-        _ = lost.lost() => {}
         () = &mut ending => return,
+        () = long_lost => {}
     }
     drop((watcher, lost));
     ending.await;

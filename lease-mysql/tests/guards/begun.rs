@@ -9,7 +9,7 @@ use lease_mysql::{Bounds, Guarded, Isolation};
 use test_servers::Product;
 
 use crate::support::on_both;
-use crate::world::{World, insert, proxy, through};
+use crate::world::{World, insert, locks, proxy, through};
 
 on_both! {
     a_transaction_commits_and_gives_the_connection_back
@@ -59,6 +59,7 @@ async fn nothing_is_run_under_a_lost_lease(product: Product) {
     // Its session is as it was.
     let mut conn = pool.get_conn().await.unwrap();
     assert_eq!(conn.id(), id);
+    assert_eq!(locks(&mut conn).await, 0);
     insert(&mut conn, 1).await.unwrap();
     assert_eq!(world.ids().await, [1]);
     drop(conn);
@@ -109,6 +110,7 @@ async fn the_session_is_the_users_during_and_after(product: Product) {
         ("sql_mode", "ANSI"),
         ("character_set_client", "latin1"),
         ("innodb_lock_wait_timeout", "7"),
+        ("lock_wait_timeout", "1003"),
         ("net_write_timeout", "100"),
         ("net_read_timeout", "101"),
         ("wait_timeout", "10002"),
@@ -135,8 +137,8 @@ async fn the_session_is_the_users_during_and_after(product: Product) {
         let mut tx = guard.begin(conn).await.unwrap();
         // Double quotes are names to this user, and what the guard does not set is as it was.
         tx.query_drop("INSERT INTO \"work\" (\"id\") VALUES (1)").await.unwrap();
-        let during: Option<String> = tx.query_first(kept(&settings[..3])).await.unwrap();
-        assert!(during.unwrap().ends_with("latin1 7"));
+        let during: Option<String> = tx.query_first(kept(&settings[..4])).await.unwrap();
+        assert!(during.unwrap().ends_with("latin1 7 1003"));
         // What the program sets meanwhile stays.
         tx.query_drop("SET SESSION innodb_lock_wait_timeout = 8").await.unwrap();
         let mut conn = if commits { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() };
@@ -145,11 +147,12 @@ async fn the_session_is_the_users_during_and_after(product: Product) {
         let left: Option<Option<String>> = conn
             .query_first(
                 "SELECT CONCAT_WS(' ', @lease_autocommit, @lease_idle, @lease_sending, @lease_unread, @lease_lock_wait,
-                                  @lease_snapshot, @lease_statement)",
+                                  @lease_ddl_wait, @lease_snapshot, @lease_statement, @lease_rows, @lease_scans)",
             )
             .await
             .unwrap();
         assert_eq!(left.unwrap().unwrap(), "");
+        assert_eq!(locks(&mut conn).await, 0);
         assert_eq!(world.ids().await.len(), usize::from(commits));
         world.sandbox.run("DELETE FROM work").await;
     }
@@ -161,15 +164,12 @@ async fn the_bounds_are_never_looser_than_the_sessions_own(product: Product) {
         Product::MariaDb => ("max_statement_time", 1),
         _ => ("max_execution_time", 1000),
     };
-    let bounds = Bounds {
-        idle: Some(Duration::from_secs(40)),
-        statement: Some(Duration::from_secs(30)),
-        unread: Some(Duration::from_secs(20)),
-    };
+    let none = Bounds::of_ttl(Duration::ZERO).idle(None).statement(None).unread(None);
+    let seconds = Duration::from_secs;
+    let bounds = none.idle(seconds(40)).statement(seconds(30)).unread(seconds(20));
     let look = format!(
         "SELECT CAST(@@wait_timeout AS SIGNED), CAST(@@net_read_timeout AS SIGNED), CAST(@@net_write_timeout AS SIGNED), CAST(@@{statement} AS SIGNED)"
     );
-    let none = Bounds { idle: None, statement: None, unread: None };
     for (set, bounds, then) in [
         ((28800, 60, 60, 0), bounds, (40, 40, 20, 30 * unit)),
         ((39, 30, 19, 29 * unit), bounds, (39, 30, 19, 29 * unit)),
@@ -202,7 +202,8 @@ async fn a_connection_with_an_open_transaction_is_refused_and_closed(product: Pr
         let id = conn.id();
         let error = world.guard().begin(conn).await.unwrap_err();
         assert!(matches!(error, GuardError::Failed(_)), "{error:?}");
-        assert_eq!(error.kind(), Some(ErrorKind::Unavailable));
+        assert_eq!(error.kind(), Some(ErrorKind::Invalid));
+        assert!(!error.retry_helps());
         world.gone(id).await;
         assert_ne!(pool.get_conn().await.unwrap().id(), id);
         assert_eq!(world.ids().await, [0; 0]);

@@ -28,7 +28,7 @@ const STATEMENT: Duration = Duration::from_secs(5);
 const UNREAD: Duration = Duration::from_secs(4);
 
 fn bounds() -> Bounds {
-    Bounds { idle: Some(IDLE), statement: Some(STATEMENT), unread: Some(UNREAD) }
+    Bounds::of_ttl(IDLE).statement(STATEMENT).unread(UNREAD)
 }
 
 /// Until others have the row, while the lease is held and nobody ends the session from outside; the successor's claim
@@ -57,6 +57,14 @@ async fn paused_idle(product: Product) {
     freed(&world, product, "idle", since, IDLE).await;
     let error = tx.commit().await.unwrap_err();
     assert!(matches!(error, GuardError::Failed(_) | GuardError::Unknown(_)), "{error:?}");
+    // A slow job is not run again for ever.
+    assert!(!error.retry_helps(), "{error:?}");
+    let world = World::new(product).await;
+    let mut tx = world.guard().bounds(bounds()).begin(world.conn().await).await.unwrap();
+    world.gone(tx.id()).await;
+    tx.query_drop("SELECT 1").await.unwrap_err();
+    let error = tx.commit().await.unwrap_err();
+    assert!(matches!(error, GuardError::Failed(_)) && !error.retry_helps(), "{error:?}");
 }
 
 async fn paused_inside_a_select(product: Product) {

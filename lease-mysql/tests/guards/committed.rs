@@ -13,7 +13,7 @@ use lease_testkit::Direction::{ToClient, ToServer};
 use test_servers::Product;
 
 use crate::support::{Sandbox, TTL, on_both, shared_url};
-use crate::world::{World, insert, proxy, through, until};
+use crate::world::{World, insert, locks, proxy, through, until};
 
 on_both! {
     the_closure_form_commits_and_gives_its_value
@@ -185,6 +185,7 @@ async fn a_lost_lease_is_refused_at_the_commit(product: Product) {
     // The connection is as before.
     let mut conn = pool.get_conn().await.unwrap();
     assert_eq!(conn.id(), id);
+    assert_eq!(locks(&mut conn).await, 0);
     insert(&mut conn, 2).await.unwrap();
     assert_eq!(world.ids().await, [2]);
     drop(conn);
@@ -227,7 +228,7 @@ async fn a_connection_that_dies_before_the_commit_commits_nothing(product: Produ
     let mut tx = world.guard().begin(through(&proxy, &world.sandbox).await).await.unwrap();
     insert(&mut tx, 2).await.unwrap();
     proxy.cut();
-    insert(&mut tx, 3).await.unwrap_err();
+    tx.query_drop("INSERT INTO work (id) VALUES (3)").await.unwrap_err();
     let error = tx.commit().await.unwrap_err();
     assert!(
         matches!(&error, GuardError::Failed(error) if error.kind() == ErrorKind::Unavailable),

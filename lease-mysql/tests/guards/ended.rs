@@ -311,6 +311,7 @@ async fn renewals_are_no_contention_at_any_level(product: Product) {
         conn.query_drop("SET SESSION innodb_snapshot_isolation = ON").await.unwrap();
         world.sandbox.run("INSERT INTO work (id) VALUES (7)").await;
         let mut tx = world.guard().isolation(Isolation::RepeatableRead).begin(conn).await.unwrap();
+        let _: Vec<u64> = tx.query("SELECT id FROM work").await.unwrap();
         world.sandbox.run("UPDATE work SET note = 'theirs'").await;
         let answer = tx.query_drop("UPDATE work SET note = 'ours'").await;
         assert!(matches!(&answer, Err(Error::Server(error)) if error.code == 1020), "{answer:?}");

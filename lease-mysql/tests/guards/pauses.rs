@@ -62,7 +62,7 @@ async fn table(product: Product, fate: Fate) {
     let cells = (1..=up).map(|k| (ToServer, k)).chain((1..=down).map(|k| (ToClient, k)));
     let cells = stream::iter(cells)
         .map(|(way, k)| async move { ((way as usize, k), cell(product, fate, way, k).await) });
-    let outcomes: BTreeMap<_, _> = cells.buffer_unordered(6).collect().await;
+    let outcomes: BTreeMap<_, _> = cells.buffer_unordered(4).collect().await;
     for ((way, k), (answer, rows)) in outcomes {
         println!(
             "{product:?}, {fate:?} before message {k} {}: {answer}, {rows} rows",

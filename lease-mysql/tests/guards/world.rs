@@ -27,8 +27,12 @@ pub(crate) struct World {
 impl World {
     /// With a ttl that no test outlives.
     pub(crate) async fn new(product: Product) -> Self {
+        Self::new_in(Sandbox::new(product).await).await
+    }
+
+    pub(crate) async fn new_in(sandbox: Sandbox) -> Self {
         // Short, for the tests that wait for half of it.
-        Self::on(Sandbox::new(product).await, TTL, Duration::from_secs(1)).await
+        Self::on(sandbox, TTL, Duration::from_secs(1)).await
     }
 
     pub(crate) async fn on(sandbox: Sandbox, ttl: Duration, grace: Duration) -> Self {
@@ -104,6 +108,11 @@ impl World {
         let opts = OptsBuilder::from_opts(Opts::from_url(&self.sandbox.url).unwrap()).prefer_socket(false);
         Pool::new(opts.pool_opts(size.with_reset_connection(false)).setup(setup))
     }
+}
+
+/// How many named locks its session has; it has none then.
+pub(crate) async fn locks(conn: &mut Conn) -> u64 {
+    conn.query_first("SELECT RELEASE_ALL_LOCKS()").await.unwrap().unwrap()
 }
 
 pub(crate) fn successor() -> Claim {
