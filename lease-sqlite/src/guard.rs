@@ -1,5 +1,6 @@
 //! Guarded transactions: none is committed after a successor's claim.
 
+mod raw;
 mod session;
 mod watch;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 use lease_core::guard::{CarriedRenewal, Guarding};
 use lease_core::store::{Effect, StoreError, VerifyAnswer};
 use lease_core::{ErrorKind, GuardError, GuardedError, LossReason, Tenure};
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
 
 use crate::error::Failure;
 use crate::queue::LOCK_POLL;
@@ -58,8 +59,8 @@ impl Guard {
     ///
     /// - [`Lost`](GuardError::Lost): no statement of the program's may run.
     /// - [`Failed`](GuardError::Failed) of kind [`Busy`](ErrorKind::Busy): others kept the lock;
-    ///   [`Replaced`](ErrorKind::Replaced): the file is not the one that the store has open;
-    ///   [`Invalid`](ErrorKind::Invalid): the connection is on another file, or has a transaction open;
+    ///   [`Replaced`](ErrorKind::Replaced): the file is not the one that the store has open, or the connection;
+    ///   [`Invalid`](ErrorKind::Invalid): the connection is on another file, has a second one attached, or has a transaction open;
     ///   [`NotDurable`](ErrorKind::NotDurable): its journal cannot undo the transaction; and what SQLite says.
     pub fn begin(self, connection: &mut Connection) -> Result<Guarded<'_>, GuardError> {
         self.begin_unless(connection, Arc::default())
@@ -68,8 +69,9 @@ impl Guard {
     /// Begins the transaction, runs the work on a thread where it may block, and commits if it succeeds.
     ///
     /// The connection comes back with the outcome, its transaction ended. An error of the work's own rolls back and comes
-    /// back as it is, unless the lease is lost, which is answered first. A panic rolls back and is resumed here; the
-    /// connection is dropped.
+    /// back as it is, unless the lease is lost, which is answered first, or the transaction
+    /// [cannot be rolled back](Guarded::rollback), before that. A panic rolls back and is resumed here; the connection is
+    /// dropped.
     ///
     /// Dropping the future rolls the transaction back, a running statement of it being interrupted, unless its commit is
     /// on its way by then. The connection is dropped when the work has returned.
@@ -106,10 +108,12 @@ impl Guard {
     ) -> Result<T, GuardedError<E>> {
         let guarded = self.begin_unless(connection, abandoned)?;
         let outcome = work(&guarded);
-        guarded.watch.check()?;
-        let value = outcome.map_err(GuardedError::Work)?;
-        guarded.commit()?;
-        Ok(value)
+        let outcome =
+            guarded.watch.check().map_err(GuardedError::from).and(outcome.map_err(GuardedError::Work));
+        match outcome {
+            Ok(value) => guarded.commit().map(|()| value).map_err(GuardedError::from),
+            Err(error) => guarded.rollback().map_err(GuardedError::from).and(Err(error)),
+        }
     }
 
     fn begin_unless(
@@ -121,16 +125,21 @@ impl Guard {
         // No other thread ends the transaction: the progress handler does.
         let (guarding, _) = Guarding::begin(&tenure)?;
         session::is_idle(connection).map_err(GuardError::Failed)?;
-        if !elsewhere {
-            store.place().still_there().map_err(GuardError::Failed)?;
+        if elsewhere {
+            session::is_off_the_file_of(&store, connection).map_err(GuardError::Failed)?;
+        } else {
+            session::is_in_place(&store, connection).map_err(GuardError::Failed)?;
             session::is_on_the_file_of(&store, connection).map_err(GuardError::Failed)?;
         }
+        session::has_no_other_file(connection).map_err(failed)?;
         let busy_timeout = session::stop_waiting(connection).map_err(failed)?;
         let watch = Watch::new(guarding, abandoned);
         let mut guarded = Guarded { connection, store, watch, busy_timeout, elsewhere, renewal: None };
         guarded.watch.install(guarded.connection).map_err(|error| failed(error.into()))?;
-        guarded.open()?;
-        Ok(guarded)
+        match guarded.open() {
+            Ok(()) => Ok(guarded),
+            Err(error) => Err(guarded.undone(error)),
+        }
     }
 }
 
@@ -171,32 +180,31 @@ impl Guarded<'_> {
     ///
     /// # Errors
     ///
-    /// The transaction is over in any case, and the connection the program's again.
+    /// The transaction is over, and the connection the program's again.
     ///
     /// - [`Lost`](GuardError::Lost), [`Failed`](GuardError::Failed): surely not committed. `Failed` as well when the transaction
     ///   was gone: a `ROLLBACK` or `COMMIT` of the work's own, which is refused, or an error after which SQLite rolls back.
-    /// - [`Unknown`](GuardError::Unknown): the disk failed while it was written to; or the file has been replaced meanwhile, and
-    ///   it is committed in the old one.
+    /// - [`Unknown`](GuardError::Unknown): the disk failed while it was written to; the file has been replaced meanwhile, and
+    ///   it is committed in the old one; or, as it says, it is open still: see [`rollback`](Self::rollback).
     pub fn commit(mut self) -> Result<(), GuardError> {
+        self.try_commit().map_err(|error| self.undone(error))
+    }
+
+    fn try_commit(&mut self) -> Result<(), GuardError> {
         self.watch.check()?;
         if self.watch.is_undone() {
             let message = "a COMMIT or ROLLBACK of the work's own, or an error after which SQLite rolls back, ended it early";
             return Err(GuardError::Failed(StoreError::new(ErrorKind::Other, message).without_effect()));
         }
+        // The work can attach one.
+        session::has_no_other_file(self.connection).map_err(failed)?;
         if self.elsewhere {
             self.verify_through_the_store()?;
-        } else {
-            self.store.place().still_there().map_err(GuardError::Failed)?;
+            return self.send_commit();
         }
+        session::is_in_place(&self.store, self.connection).map_err(GuardError::Failed)?;
         self.send_commit()?;
-        if self.elsewhere {
-            return Ok(());
-        }
-        if let Err(error) = self.store.place().still_there()
-            && error.kind() == ErrorKind::Replaced
-        {
-            return Err(GuardError::Unknown(error));
-        }
+        session::is_in_place(&self.store, self.connection).map_err(GuardError::Unknown)?;
         if let Some(renewal) = self.renewal.take() {
             renewal.committed();
         }
@@ -207,19 +215,18 @@ impl Guarded<'_> {
     ///
     /// # Errors
     ///
-    /// [`Failed`](GuardError::Failed): SQLite has not done it, and lets the connection commit nothing any more. Close it.
+    /// [`Unknown`](GuardError::Unknown): SQLite has not done it, and lets the connection commit nothing any more. Close it.
     pub fn rollback(mut self) -> Result<(), GuardError> {
-        self.undo().map_err(failed)
+        self.undo().map_err(left_open)
     }
 
     fn open(&mut self) -> Result<(), GuardError> {
         self.take_the_lock()?;
         session::can_be_undone(self.connection, !self.elsewhere).map_err(failed)?;
         if self.elsewhere {
-            session::is_off_the_file_of(&self.store, self.connection).map_err(failed)?;
             return self.verify_through_the_store();
         }
-        self.store.place().still_there().map_err(GuardError::Failed)?;
+        session::is_in_place(&self.store, self.connection).map_err(GuardError::Failed)?;
         // Counted from here on, not from before the lock was waited for: the expiry is written after this.
         self.renewal = Some(self.tenure().carry_renewal());
         let fence = self.store.fence(self.tenure());
@@ -252,7 +259,6 @@ impl Guarded<'_> {
     }
 
     fn send_commit(&mut self) -> Result<(), GuardError> {
-        let is_one_step = session::has_one_file(self.connection).map_err(failed)?;
         let limit = self.store.limit(self.tenure().timings().attempt());
         // The work may have turned it on.
         self.connection.busy_timeout(Duration::ZERO).map_err(|error| failed(error.into()))?;
@@ -263,7 +269,7 @@ impl Guarded<'_> {
             let error = StoreError::from(Failure::from(error));
             // Else it was under way, and a file may have taken it, or has and a hook of the program's, called after that, failed:
             // https://www.sqlite.org/lang_transaction.html, https://www.sqlite.org/c3ref/wal_hook.html
-            let is_undone = self.watch.is_undone() && is_one_step && error.effect() == Effect::None;
+            let is_undone = self.watch.is_undone() && error.effect() == Effect::None;
             if !(is_open || !passed || is_undone) {
                 return Err(GuardError::Unknown(error));
             }
@@ -280,14 +286,29 @@ impl Guarded<'_> {
         self.watch.check().err().unwrap_or(error)
     }
 
+    /// The error of a transaction that is rolled back, if it can be.
+    fn undone(&mut self, error: GuardError) -> GuardError {
+        self.undo().map_or_else(left_open, |()| error)
+    }
+
     fn undo(&mut self) -> Result<(), Failure> {
         watch::let_it_be_undone(self.connection);
-        if !self.connection.is_autocommit() {
-            self.connection.execute_batch(sql::ROLLBACK)?;
+        let mut tries = 0;
+        while !self.connection.is_autocommit() {
+            tries += 1;
+            // An interrupt from elsewhere was meant for the work.
+            if let Err(error) = self.connection.execute_batch(sql::ROLLBACK).map_err(Failure::from)
+                && (tries == ROLLBACKS || error.code() != Some(ffi::SQLITE_INTERRUPT))
+            {
+                return Err(error);
+            }
         }
         Ok(())
     }
 }
+
+/// How many a program that interrupts the connection again and again may hit. When rows were forgotten in mid-read each is hit.
+const ROLLBACKS: usize = 1_000;
 
 impl Deref for Guarded<'_> {
     type Target = Connection;
@@ -300,7 +321,7 @@ impl Deref for Guarded<'_> {
 impl Drop for Guarded<'_> {
     fn drop(&mut self) {
         // While a transaction is open that could not be undone, the hooks stay and let it be committed by nobody.
-        if self.undo().is_ok() && self.connection.is_autocommit() {
+        if self.undo().is_ok() {
             watch::remove(self.connection);
         }
         let _ = self.connection.busy_timeout(self.busy_timeout);
@@ -316,4 +337,13 @@ impl fmt::Debug for Guarded<'_> {
 /// An error before the commit.
 fn failed(failure: Failure) -> GuardError {
     GuardError::Failed(StoreError::from(failure).without_effect())
+}
+
+/// An error of a rollback.
+fn left_open(failure: Failure) -> GuardError {
+    let error = StoreError::from(failure);
+    let message = format!(
+        "SQLite does not roll it back, and commits nothing on the connection any more, so close that: {error}"
+    );
+    GuardError::Unknown(StoreError::new(error.kind(), message).with_source(error))
 }

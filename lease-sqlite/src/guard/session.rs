@@ -14,6 +14,7 @@ use lease_core::{ErrorKind, LeaseStore, Tenure, Term};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use super::raw;
 use crate::SqliteStore;
 use crate::error::Failure;
 use crate::fence::Fence;
@@ -49,14 +50,37 @@ pub(super) fn is_on_the_file_of(store: &SqliteStore, connection: &Connection) ->
     ))
 }
 
-/// Whether none of the connection's databases is the file of the store.
-pub(super) fn is_off_the_file_of(store: &SqliteStore, connection: &Connection) -> Result<(), Failure> {
-    let is_the_stores = |(_, path): &(String, String)| is_same(Path::new(path), &store.place().path);
-    if databases(connection)?.iter().any(is_the_stores) {
-        return Err(invalid(
-            "the connection has the file of the leases open; leave on_another_database() out, or detach the file",
-        )
-        .into());
+/// Whether it is not.
+pub(super) fn is_off_the_file_of(store: &SqliteStore, connection: &Connection) -> Result<(), StoreError> {
+    if connection.path().is_some_and(|path| is_same(Path::new(path), &store.place().path)) {
+        return Err(invalid("the connection is on the file of the leases; leave on_another_database() out"));
+    }
+    Ok(())
+}
+
+/// Whether the store and the connection have the file that is at the path. Each may have opened it at another time: a
+/// connection keeps the file that it has, the store follows to a new one.
+pub(super) fn is_in_place(store: &SqliteStore, connection: &Connection) -> Result<(), StoreError> {
+    store.place().still_there()?;
+    if raw::has_moved(connection) {
+        let message =
+            "the file that the connection has was renamed, replaced or deleted; open the connection anew";
+        return Err(StoreError::new(ErrorKind::Replaced, message));
+    }
+    Ok(())
+}
+
+/// Refuses files beside the main one. In WAL mode SQLite commits each by itself, and in any mode gives back the lock of one
+/// before that of the next: a successor could claim in between.
+pub(super) fn has_no_other_file(connection: &Connection) -> Result<(), Failure> {
+    for (database, path) in databases(connection)? {
+        if database != "main" && !path.is_empty() {
+            let message = format!(
+                "the connection has a second file attached, as {database:?}, and files are not committed together; \
+                 detach it, or use a connection without it"
+            );
+            return Err(invalid(&message).into());
+        }
     }
     Ok(())
 }
@@ -77,11 +101,6 @@ pub(super) fn can_be_undone(connection: &Connection, is_the_stores: bool) -> Res
         }
     }
     Ok(())
-}
-
-/// Whether a commit is one step: in WAL mode each file is committed by itself.
-pub(super) fn has_one_file(connection: &Connection) -> Result<bool, Failure> {
-    Ok(databases(connection)?.len() == 1)
 }
 
 /// The databases of the connection and their paths, without the temporary one.

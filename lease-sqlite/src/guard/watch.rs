@@ -10,6 +10,8 @@ use lease_core::store::StoreError;
 use lease_core::{ErrorKind, GuardError, Tenure};
 use rusqlite::Connection;
 
+use super::raw;
+
 /// A guarded transaction as its connection's hooks see it.
 pub(super) struct Watch {
     guarding: Guarding,
@@ -65,16 +67,24 @@ impl Watch {
     ///
     /// Not one hook is left behind by an error.
     pub(super) fn install(self: &Arc<Self>, connection: &mut Connection) -> rusqlite::Result<()> {
-        let [commit, rollback, progress] = std::array::from_fn(|_| Arc::clone(self));
+        let [commit, progress] = std::array::from_fn(|_| Arc::clone(self));
         let installed = connection
             .commit_hook(Some(move || !is_sure(|| commit.may_commit())))
             .and_then(|()| {
-                connection.rollback_hook(Some(move || rollback.undone.store(true, Ordering::Release)))
-            })
-            .and_then(|()| {
                 connection.progress_handler(INSTRUCTIONS, Some(move || !is_sure(|| progress.may_go_on())))
-            });
-        installed.inspect_err(|_| remove(connection))
+            })
+            // The driver frees the program's own.
+            .and_then(|()| connection.rollback_hook(None::<fn()>));
+        if let Err(error) = installed {
+            remove(connection);
+            return Err(error);
+        }
+        // SAFETY: the guard has `self` until it is dropped, which removes the hook before. One that is forgotten has it for ever.
+        #[expect(unsafe_code, reason = "see there")]
+        unsafe {
+            raw::tell_of_rollbacks(connection, &self.undone);
+        }
+        Ok(())
     }
 
     fn may_commit(&self) -> bool {
@@ -100,11 +110,10 @@ pub(super) fn remove(connection: &mut Connection) {
     let _ = connection.commit_hook(None::<fn() -> bool>);
 }
 
-/// Removes all but the refusal of commits, so that a rollback runs to its end. The rollback hook is not left to a
-/// connection that is closed with its transaction open: some versions of the driver call it then after they have freed it.
+/// Removes all but the refusal of commits, so that a rollback runs to its end.
 pub(super) fn let_it_be_undone(connection: &mut Connection) {
     let _ = connection.progress_handler(0, None::<fn() -> bool>);
-    let _ = connection.rollback_hook(None::<fn()>);
+    raw::tell_of_rollbacks_no_more(connection);
 }
 
 #[cfg(test)]
