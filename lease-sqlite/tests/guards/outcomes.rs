@@ -1,6 +1,7 @@
 //! How a transaction ends when nothing is lost.
 
-use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::{hint, io, thread};
 
 use lease_core::{ErrorKind, GuardError, GuardedError};
 use lease_sqlite::Guarded;
@@ -172,7 +173,7 @@ async fn a_commit_waits_for_readers_of_a_rollback_journal_and_gives_up_as_conten
         let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
         tx.execute(INSERT, []).unwrap();
         if patient {
-            std::thread::scope(|scope| {
+            thread::scope(|scope| {
                 scope.spawn(|| {
                     // A commit that waits lets nobody begin to read.
                     let late = scene.connection();
@@ -320,29 +321,38 @@ async fn interrupts_from_elsewhere_leave_no_transaction_open() {
     let scene = Scene::new(Journal::Wal).await;
     let mut connection = scene.connection();
     let interrupt = connection.get_interrupt_handle();
-    let over = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let (rolls_back, interrupts, over) = (AtomicBool::new(false), AtomicU32::new(0), AtomicBool::new(false));
+    let left_open = thread::scope(|scope| {
         scope.spawn(|| {
-            while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                interrupt.interrupt();
-                for _ in 0..2_000 {
-                    std::hint::spin_loop();
+            while !over.load(Ordering::SeqCst) {
+                if rolls_back.load(Ordering::SeqCst) {
+                    interrupt.interrupt();
+                    interrupts.fetch_add(1, Ordering::SeqCst);
                 }
+                (0..500).for_each(|_| hint::spin_loop());
             }
         });
-        let mut open = 0;
-        for _ in 0..2_000 {
+        let mut left_open = 0;
+        for _ in 0..1_000 {
+            // One more interrupt may be on its way.
             let Ok(tx) = scene.store.guard(&scene.tenure()).begin(&mut connection) else { continue };
             let _ = tx.execute(INSERT, []);
+            let before = interrupts.load(Ordering::SeqCst);
+            rolls_back.store(true, Ordering::SeqCst);
+            while interrupts.load(Ordering::SeqCst) == before {
+                thread::yield_now();
+            }
             let _ = tx.rollback();
-            open += u32::from(!connection.is_autocommit());
+            left_open += u32::from(!connection.is_autocommit());
+            rolls_back.store(false, Ordering::SeqCst);
             while !connection.is_autocommit() {
                 let _ = connection.execute_batch("ROLLBACK");
             }
         }
-        over.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(open, 0);
+        over.store(true, Ordering::SeqCst);
+        left_open
     });
+    assert_eq!(left_open, 0);
 }
 
 #[tokio::test]
