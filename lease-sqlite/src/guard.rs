@@ -23,7 +23,6 @@ use crate::{SqliteStore, sql};
 use watch::Watch;
 
 /// How a guarded transaction is to be: made by [`SqliteStore::guard`].
-#[must_use = "it does nothing until `begin` or `run`"]
 #[derive(Debug, Clone)]
 pub struct Guard {
     store: SqliteStore,
@@ -62,7 +61,7 @@ impl Guard {
     ///   [`Replaced`](ErrorKind::Replaced): the file is not the one that the store has open, or the connection;
     ///   [`Invalid`](ErrorKind::Invalid): the connection is on another file, has a second one attached, or has a transaction open;
     ///   [`NotDurable`](ErrorKind::NotDurable): its journal cannot undo the transaction; and what SQLite says.
-    pub fn begin(self, connection: &mut Connection) -> Result<Guarded<'_>, GuardError> {
+    pub fn begin<'c>(&self, connection: &'c mut Connection) -> Result<Guarded<'c>, GuardError> {
         self.begin_unless(connection, Arc::default())
     }
 
@@ -79,7 +78,7 @@ impl Guard {
     /// # Panics
     ///
     /// Outside a tokio runtime, and in one that is shutting down.
-    pub async fn run<C, T, E, F>(self, connection: C, work: F) -> (C, Result<T, GuardedError<E>>)
+    pub async fn run<C, T, E, F>(&self, connection: C, work: F) -> (C, Result<T, GuardedError<E>>)
     where
         C: DerefMut<Target = Connection> + Send + 'static,
         T: Send + 'static,
@@ -88,9 +87,10 @@ impl Guard {
     {
         let abandoned = Arc::new(AtomicBool::new(false));
         let _unless_it_ends = Abandon(Arc::clone(&abandoned));
+        let guard = self.clone();
         let task = tokio::task::spawn_blocking(move || {
             let mut connection = connection;
-            let outcome = self.work(&mut connection, abandoned, work);
+            let outcome = guard.work(&mut connection, abandoned, work);
             (connection, outcome)
         });
         match task.await {
@@ -101,7 +101,7 @@ impl Guard {
     }
 
     fn work<T, E>(
-        self,
+        &self,
         connection: &mut Connection,
         abandoned: Arc<AtomicBool>,
         work: impl FnOnce(&Guarded<'_>) -> Result<T, E>,
@@ -116,24 +116,26 @@ impl Guard {
         }
     }
 
-    fn begin_unless(
-        self,
-        connection: &mut Connection,
+    fn begin_unless<'c>(
+        &self,
+        connection: &'c mut Connection,
         abandoned: Arc<AtomicBool>,
-    ) -> Result<Guarded<'_>, GuardError> {
+    ) -> Result<Guarded<'c>, GuardError> {
         let Self { store, tenure, elsewhere } = self;
         // No other thread ends the transaction: the progress handler does.
-        let (guarding, _) = Guarding::begin(&tenure)?;
+        let (guarding, _) = Guarding::begin(tenure)?;
         session::is_idle(connection).map_err(GuardError::Failed)?;
-        if elsewhere {
-            session::is_off_the_file_of(&store, connection).map_err(GuardError::Failed)?;
+        if *elsewhere {
+            session::is_off_the_file_of(store, connection).map_err(GuardError::Failed)?;
         } else {
-            session::is_in_place(&store, connection).map_err(GuardError::Failed)?;
-            session::is_on_the_file_of(&store, connection).map_err(GuardError::Failed)?;
+            session::is_in_place(store, connection).map_err(out_of_place)?;
+            session::is_on_the_file_of(store, connection).map_err(GuardError::Failed)?;
         }
         session::has_no_other_file(connection).map_err(failed)?;
+        session::gives_locks_back(connection).map_err(failed)?;
         let busy_timeout = session::stop_waiting(connection).map_err(failed)?;
         let watch = Watch::new(guarding, abandoned);
+        let (store, elsewhere) = (store.clone(), *elsewhere);
         let mut guarded = Guarded { connection, store, watch, busy_timeout, elsewhere, renewal: None };
         guarded.watch.install(guarded.connection).map_err(|error| failed(error.into()))?;
         match guarded.open() {
@@ -158,6 +160,7 @@ impl Drop for Abandon {
 ///
 /// Nested transactions are written out (`SAVEPOINT`, `RELEASE`, `ROLLBACK TO`), for the driver wants a `&mut Connection`
 /// for them, with which the guard could be taken off.
+#[must_use = "it is committed by `commit` and by nothing else"]
 pub struct Guarded<'c> {
     connection: &'c mut Connection,
     store: SqliteStore,
@@ -165,7 +168,8 @@ pub struct Guarded<'c> {
     /// The connection's own, to be restored.
     busy_timeout: Duration,
     elsewhere: bool,
-    renewal: Option<CarriedRenewal>,
+    /// And whether the holder was asked to step down.
+    renewal: Option<(CarriedRenewal, bool)>,
 }
 
 impl Guarded<'_> {
@@ -197,16 +201,16 @@ impl Guarded<'_> {
             return Err(GuardError::Failed(StoreError::new(ErrorKind::Other, message).without_effect()));
         }
         // The work can attach one.
-        session::has_no_other_file(self.connection).map_err(failed)?;
+        session::has_no_other_file(self.connection).map_err(|error| self.lost_or(failed(error)))?;
         if self.elsewhere {
             self.verify_through_the_store()?;
             return self.send_commit();
         }
-        session::is_in_place(&self.store, self.connection).map_err(GuardError::Failed)?;
+        session::is_in_place(&self.store, self.connection).map_err(out_of_place)?;
         self.send_commit()?;
         session::is_in_place(&self.store, self.connection).map_err(GuardError::Unknown)?;
-        if let Some(renewal) = self.renewal.take() {
-            renewal.committed();
+        if let Some((renewal, step_down)) = self.renewal.take() {
+            renewal.committed(step_down);
         }
         Ok(())
     }
@@ -222,16 +226,22 @@ impl Guarded<'_> {
 
     fn open(&mut self) -> Result<(), GuardError> {
         self.take_the_lock()?;
-        session::can_be_undone(self.connection, !self.elsewhere).map_err(failed)?;
+        session::can_be_undone(self.connection, !self.elsewhere)
+            .map_err(|error| self.lost_or(failed(error)))?;
         if self.elsewhere {
             return self.verify_through_the_store();
         }
-        session::is_in_place(&self.store, self.connection).map_err(GuardError::Failed)?;
+        session::is_in_place(&self.store, self.connection).map_err(out_of_place)?;
+        session::has_no_trigger(self.connection, self.store.table())
+            .map_err(|error| self.lost_or(failed(error)))?;
         // Counted from here on, not from before the lock was waited for: the expiry is written after this.
-        self.renewal = Some(self.tenure().carry_renewal());
+        let renewal = self.tenure().carry_renewal();
         let fence = self.store.fence(self.tenure());
         match session::verify_and_renew(self.connection, &fence) {
-            Ok(Some(_)) => self.watch.check(),
+            Ok(Some(step_down)) => {
+                self.renewal = Some((renewal, step_down));
+                self.watch.check()
+            }
             Ok(None) => Err(GuardError::Lost(LossReason::Refused)),
             Err(failure) => Err(self.lost_or(failed(failure))),
         }
@@ -274,6 +284,11 @@ impl Guarded<'_> {
                 return Err(GuardError::Unknown(error));
             }
             self.watch.check()?;
+            if is_open && error.kind() == ErrorKind::Busy && session::is_in_wal_mode(self.connection) {
+                let message = "a statement of the transaction has not ended, for its rows were forgotten";
+                let error = StoreError::new(ErrorKind::Other, message).without_effect().with_source(error);
+                return Err(GuardError::Failed(error));
+            }
             if !is_open || error.kind() != ErrorKind::Busy || limit.left().is_zero() {
                 return Err(GuardError::Failed(error.without_effect()));
             }
@@ -337,6 +352,14 @@ impl fmt::Debug for Guarded<'_> {
 /// An error before the commit.
 fn failed(failure: Failure) -> GuardError {
     GuardError::Failed(StoreError::from(failure).without_effect())
+}
+
+/// An error of [`session::is_in_place`] before the commit.
+fn out_of_place(error: StoreError) -> GuardError {
+    if error.kind() == ErrorKind::Replaced {
+        return GuardError::Lost(LossReason::Replaced(Arc::new(error)));
+    }
+    GuardError::Failed(error.without_effect())
 }
 
 /// An error of a rollback.

@@ -10,7 +10,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use lease_core::store::{StoreError, VerifyAnswer};
-use lease_core::{ErrorKind, LeaseStore, Tenure, Term};
+use lease_core::{ErrorKind, LeaseStore, Tenure};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
@@ -18,7 +18,8 @@ use super::raw;
 use crate::SqliteStore;
 use crate::error::Failure;
 use crate::fence::Fence;
-use crate::row::{Cell, answer};
+use crate::options::Table;
+use crate::row::answer;
 use crate::sql;
 
 /// Refuses a connection on which no transaction can be begun.
@@ -64,8 +65,8 @@ pub(super) fn is_in_place(store: &SqliteStore, connection: &Connection) -> Resul
     store.place().still_there()?;
     if raw::has_moved(connection) {
         let message =
-            "the file that the connection has was renamed, replaced or deleted; open the connection anew";
-        return Err(StoreError::new(ErrorKind::Replaced, message));
+            "the connection has a file that was renamed, replaced or deleted since; open the connection anew";
+        return Err(invalid(message));
     }
     Ok(())
 }
@@ -87,6 +88,19 @@ pub(super) fn has_no_other_file(connection: &Connection) -> Result<(), Failure> 
 
 fn is_same(one: &Path, other: &Path) -> bool {
     matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Refuses a connection that would keep its lock behind the transaction.
+pub(super) fn gives_locks_back(connection: &Connection) -> Result<(), Failure> {
+    let is_a_file = connection.path().is_none_or(|path| !path.is_empty());
+    if is_a_file && connection.query_row(sql::LOCKING_MODE, [], |row| row.get::<_, String>(0))? == "exclusive"
+    {
+        return Err(invalid(
+            "locking_mode EXCLUSIVE keeps the file locked behind the transaction; use NORMAL",
+        )
+        .into());
+    }
+    Ok(())
 }
 
 /// Refuses a journal that could not undo the transaction, or, beside a lease, after the process was killed.
@@ -115,16 +129,29 @@ fn databases(connection: &Connection) -> Result<Vec<(String, String)>, Failure> 
     Ok(databases)
 }
 
-/// Renews the lease inside the connection's transaction. `None`: it is lost.
-pub(super) fn verify_and_renew(connection: &Connection, fence: &Fence) -> Result<Option<Term>, Failure> {
+/// Refuses what would fire though triggers are off.
+pub(super) fn has_no_trigger(connection: &Connection, table: &Table) -> Result<(), Failure> {
+    if connection.query_row(sql::TEMPORARY_TRIGGERS, [table.as_str()], |row| row.get(0))? {
+        return Err(invalid("a temporary trigger is on a table of the leases' name; drop it").into());
+    }
+    Ok(())
+}
+
+/// In that mode nobody else keeps a commit from the file.
+pub(super) fn is_in_wal_mode(connection: &Connection) -> bool {
+    let mode = connection.query_row(&sql::journal_mode("main"), [], |row| row.get::<_, String>(0));
+    mode.is_ok_and(|mode| mode == "wal")
+}
+
+/// Renews the lease inside the connection's transaction, and answers whether the holder is asked to step down. `None`: it is
+/// lost.
+pub(super) fn verify_and_renew(connection: &Connection, fence: &Fence) -> Result<Option<bool>, Failure> {
     // As on the store's own connections, no trigger of the file's fires.
     let triggers = connection.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    let (name, ..) = fence.parameters();
-    let term =
-        answer(connection, fence.verify(), fence.parameters(), |row| Cell::new(row, name, 0, "term").term());
+    let step_down = answer(connection, fence.verify(), fence.parameters(), |row| Ok(row.get(1)?));
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, triggers)?;
-    term
+    step_down
 }
 
 /// Asks the store whether the lease is held, on this thread.

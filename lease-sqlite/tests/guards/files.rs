@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use lease_core::{ErrorKind, GuardError, LeaseStore};
+use lease_core::{ErrorKind, GuardError, LeaseStore, LossReason};
 
 use rusqlite::hooks::Wal;
 
@@ -38,7 +38,7 @@ async fn a_file_that_was_replaced_is_found_before_the_first_statement() {
             connection.execute(INSERT, []).unwrap();
             replace(&scene, journal, by_another).await;
             let answer = scene.store.guard(&scene.tenure()).begin(&mut connection);
-            has_failed(answer, ErrorKind::Replaced);
+            was_replaced(answer);
             assert!(connection.is_autocommit());
         }
     }
@@ -57,8 +57,7 @@ async fn a_file_that_is_replaced_within_the_transaction_is_found_before_the_comm
                 granted(scene.sandbox.store().await.claim(&new_claim("a"), LONG).await);
             }
             let answer = tx.commit();
-            assert!(matches!(&answer, Err(GuardError::Failed(_))), "{answer:?}");
-            has_failed(answer, ErrorKind::Replaced);
+            was_replaced(answer);
             assert_eq!(count(&connection), 0, "{journal:?}");
         }
     }
@@ -101,7 +100,7 @@ async fn a_connection_from_before_the_replacement_by_a_copy_is_not_taken_for_one
         // The first finds out.
         let _ = scene.store.renew(held.name(), &held.holder(), TTL, LONG).await;
         scene.store.renew(held.name(), &held.holder(), TTL, LONG).await.unwrap();
-        has_failed(scene.store.guard(&held).begin(&mut connection), ErrorKind::Replaced);
+        has_failed(scene.store.guard(&held).begin(&mut connection), ErrorKind::Invalid);
         assert!(connection.is_autocommit());
         let mut anew = scene.connection();
         let tx = scene.store.guard(&held).begin(&mut anew).unwrap();
@@ -126,7 +125,15 @@ async fn a_replacement_by_a_copy_within_the_transaction_is_found_though_the_stor
         put_in_place(&scene);
         let _ = scene.store.renew(held.name(), &held.holder(), TTL, LONG).await;
         scene.store.renew(held.name(), &held.holder(), TTL, LONG).await.unwrap();
-        has_failed(tx.commit(), ErrorKind::Replaced);
+        has_failed(tx.commit(), ErrorKind::Invalid);
         assert_eq!((scene.rows(), count(&connection)), (1, 1), "{journal:?}");
+    }
+}
+
+#[track_caller]
+fn was_replaced<T: std::fmt::Debug>(answer: Result<T, GuardError>) {
+    match answer {
+        Err(GuardError::Lost(LossReason::Replaced(_))) => {}
+        other => panic!("{other:?}"),
     }
 }

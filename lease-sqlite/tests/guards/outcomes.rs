@@ -89,10 +89,11 @@ async fn a_panic_of_the_work_rolls_back_and_goes_on() {
     let scene = Scene::new(Journal::Wal).await;
     let guard = scene.store.guard(&scene.tenure());
     let connection = Box::new(scene.connection());
-    let task = tokio::spawn(guard.run(connection, |tx| -> Result<(), io::Error> {
+    let work = |tx: &Guarded<'_>| -> Result<(), io::Error> {
         tx.execute(INSERT, []).unwrap();
         panic!("its own words");
-    }));
+    };
+    let task = tokio::spawn(async move { guard.run(connection, work).await });
     let panic = task.await.unwrap_err().into_panic();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"its own words"));
     assert_eq!(scene.rows(), 0);
@@ -211,6 +212,23 @@ async fn a_commit_that_the_database_refuses_has_failed_and_is_rolled_back() {
     has_failed(tx.commit(), ErrorKind::Other);
     assert_eq!(scene.rows(), 0);
     scene.is_free(&connection);
+}
+
+/// In WAL mode nobody else keeps a commit out.
+#[tokio::test]
+async fn a_commit_with_rows_of_a_write_forgotten_has_failed_at_once_and_is_no_contention() {
+    let scene = Scene::new(Journal::Wal).await;
+    let mut connection = scene.connection();
+    let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
+    let sql = "INSERT INTO other VALUES (1), (2) RETURNING x";
+    let mut rows = Box::leak(Box::new(tx.prepare(sql).unwrap())).query([]).unwrap();
+    rows.next().unwrap();
+    std::mem::forget(rows);
+    let looks = scene.clock.looks();
+    has_failed(tx.commit(), ErrorKind::Other);
+    assert!(scene.clock.looks() < looks + 100, "it waited");
+    assert!(connection.is_autocommit());
+    assert_eq!(scene.rows(), 0);
 }
 
 /// It is called when all is committed, and its error is told as the commit's.

@@ -136,3 +136,39 @@ async fn a_second_file_is_refused_wherever_the_data_is_and_whenever_it_is_attach
         assert_eq!(count(&connection), 0);
     }
 }
+
+#[tokio::test]
+async fn a_temporary_trigger_on_the_lease_table_is_refused() {
+    let scene = Scene::new(Journal::Wal).await;
+    let mut connection = scene.connection();
+    // It fires though triggers are off.
+    connection
+        .execute_batch(
+            "CREATE TEMP TRIGGER t AFTER UPDATE ON main.Leases
+             BEGIN UPDATE leases SET expires_at_ms = 5 WHERE name = new.name; END",
+        )
+        .unwrap();
+    has_failed(scene.store.guard(&scene.tenure()).begin(&mut connection), ErrorKind::Invalid);
+    connection.execute_batch("DROP TRIGGER t").unwrap();
+    scene.is_free(&connection);
+    scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap().commit().unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_keeps_its_locks_is_refused() {
+    let scene = Scene::new(Journal::Wal).await;
+    let mut connection = scene.connection();
+    connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE").unwrap();
+    for elsewhere in [false, true] {
+        let guard = scene.store.guard(&scene.tenure());
+        let mut another = Connection::open(scene.sandbox.folder().join("data.db")).unwrap();
+        another.execute_batch("PRAGMA locking_mode = EXCLUSIVE").unwrap();
+        let answer = if elsewhere {
+            guard.on_another_database().begin(&mut another)
+        } else {
+            guard.begin(&mut connection)
+        };
+        has_failed(answer, ErrorKind::Invalid);
+    }
+    scene.sandbox.other().execute(INSERT, []).unwrap();
+}
