@@ -54,13 +54,16 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// Nothing of it is left on the connection.
+    /// Nothing of it is left on the connection, but after `Unknown`.
     ///
-    /// - [`Lost`](GuardError::Lost): no statement of the program's may run.
+    /// - [`Lost`](GuardError::Lost): no statement of the program's may run. [`Replaced`](LossReason::Replaced): the store's
+    ///   file is not at its path any more.
     /// - [`Failed`](GuardError::Failed) of kind [`Busy`](ErrorKind::Busy): others kept the lock;
-    ///   [`Replaced`](ErrorKind::Replaced): the file is not the one that the store has open, or the connection;
-    ///   [`Invalid`](ErrorKind::Invalid): the connection is on another file, has a second one attached, or has a transaction open;
-    ///   [`NotDurable`](ErrorKind::NotDurable): its journal cannot undo the transaction; and what SQLite says.
+    ///   [`Invalid`](ErrorKind::Invalid): the connection is on another file, or on one that was replaced, has a second one
+    ///   attached, a transaction open, a temporary trigger on the lease table, or keeps its locks;
+    ///   [`NotDurable`](ErrorKind::NotDurable): its journal cannot undo the transaction;
+    ///   [`Unavailable`](ErrorKind::Unavailable): the store is about to open its file again; and what SQLite says.
+    /// - [`Unknown`](GuardError::Unknown): see [`rollback`](Guarded::rollback).
     pub fn begin<'c>(&self, connection: &'c mut Connection) -> Result<Guarded<'c>, GuardError> {
         self.begin_unless(connection, Arc::default())
     }
