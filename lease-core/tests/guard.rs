@@ -14,9 +14,9 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use common::{MS, SECOND, World};
-use lease_core::guard::{Guarding, MustEnd, Watcher};
+use lease_core::guard::{CarriedRenewal, Guarding, MustEnd, Watcher};
 use lease_core::store::{RenewAnswer, StoreError};
-use lease_core::{Clock, ErrorKind, GuardError, GuardedError, LeaseStore, LossReason, Tenure};
+use lease_core::{Clock, ErrorKind, GuardError, GuardedError, LeaseStore, LossReason, ManualClaimed, Tenure};
 use lease_testkit::{Fault, Op};
 use tokio::runtime::Builder;
 
@@ -400,4 +400,77 @@ fn an_error_says_what_is_known_and_what_to_do() {
         assert!(text.contains("the server hung up") && !text.contains('\n'), "{text}");
     }
     assert_eq!(GuardedError::Work(std::fmt::Error).to_string(), std::fmt::Error.to_string());
+}
+
+/// Lets a transaction commit the lease's renewal, begun now, in the row; the process is not told yet.
+async fn renew_row(world: &World, tenure: &Tenure) -> CarriedRenewal {
+    let carried = tenure.carry_renewal();
+    let renewed = world.database.renew(tenure.name(), &tenure.holder(), SECOND * 15, SECOND).await;
+    assert!(matches!(renewed, Ok(RenewAnswer::Renewed(_))));
+    carried
+}
+
+#[tokio::test]
+async fn a_carried_renewal_keeps_a_lease_whose_own_attempt_hangs_over_the_old_deadline() {
+    let world = World::new();
+    let lease = world.claim("nightly").await;
+    world.store.always(Op::Renew, Fault::HangBefore);
+    world.play(SECOND * 8).await;
+    let carried = renew_row(&world, &lease.tenure()).await;
+    world.play(SECOND).await;
+    carried.committed();
+    world.store.heal();
+    world.play(SECOND * 30).await;
+    assert!(lease.check());
+}
+
+#[tokio::test]
+async fn a_carried_renewal_keeps_a_lease_whose_own_attempt_is_answered_after_the_old_deadline() {
+    let world = World::new();
+    let lease = world.claim("nightly").await;
+    world.store.always(Op::Renew, Fault::FailBefore(ErrorKind::Unavailable));
+    world.play(SECOND * 8 - MS).await;
+    world.store.always(Op::Renew, Fault::DelayAfter(SECOND));
+    world.play(MS * 2).await;
+    let carried = renew_row(&world, &lease.tenure()).await;
+    world.play(MS * 500).await;
+    carried.committed();
+    world.store.heal();
+    // The process stands still when the answer comes.
+    world.clock.jump(SECOND * 2);
+    world.play(SECOND * 30).await;
+    assert!(lease.check());
+}
+
+#[tokio::test]
+async fn a_carried_renewal_keeps_a_lease_whose_own_next_attempt_is_due_at_the_old_deadline() {
+    let world = World::new();
+    let lease = world.claim("nightly").await;
+    world.store.always(Op::Renew, Fault::FailBefore(ErrorKind::Unavailable));
+    world.play(SECOND * 9).await;
+    let carried = renew_row(&world, &lease.tenure()).await;
+    world.play(MS * 500).await;
+    carried.committed();
+    world.store.heal();
+    world.play(SECOND * 30).await;
+    assert!(lease.check());
+}
+
+#[tokio::test]
+async fn a_name_is_given_back_again_and_again_as_long_as_a_carried_renewal_may_keep_it() {
+    let world = World::new();
+    let ManualClaimed::Granted(lease) = world.leases.claim_manual("nightly").await.unwrap() else {
+        panic!("the name is free");
+    };
+    world.play(SECOND * 9).await;
+    let carried = renew_row(&world, &lease.tenure()).await;
+    carried.committed();
+    world.store.always(Op::Release, Fault::FailBefore(ErrorKind::Unavailable));
+    drop(lease);
+    // An attempt, a ttl and a margin after the claim; the row expires at 24 s.
+    world.play(SECOND * 12).await;
+    assert!(!world.is_free("nightly").await);
+    world.store.heal();
+    world.play(SECOND * 2).await;
+    assert!(world.is_free("nightly").await);
 }

@@ -12,7 +12,7 @@ use crate::sql;
 #[derive(Debug, Clone)]
 pub struct Fence {
     verify: String,
-    fence: String,
+    last: String,
     commit: String,
     name: String,
     holder: HolderHex,
@@ -30,7 +30,7 @@ impl Fence {
         let positional = |sql: String| sql.replace(":name", "?").replace(":holder", "?");
         Self {
             verify: positional(sql::guard(table)),
-            fence: positional(sql::fence(table)),
+            last: positional(sql::fence(table)),
             commit: format!("{};\n{}", fence.concat(), sql::COMMIT_GUARDED),
             name,
             holder,
@@ -48,7 +48,7 @@ impl Fence {
     /// from then on no claim is granted until the transaction has ended, but **no renewal of the lease either**: so commit
     /// at once. The error [`LOST`](Self::LOST) when the lease is lost: roll back, for the transaction is still open.
     pub fn fence(&self) -> &str {
-        &self.fence
+        &self.last
     }
 
     /// The fence and the `COMMIT` as one text without parameters, for a client that sends several statements at once: nothing is

@@ -426,7 +426,7 @@ pub(crate) fn fence(table: &Identifier) -> String {
 
 /// The last flight, of which the server runs nothing behind what fails: a short wait for the row and no limit that could cut the
 /// commit short; that this is still the transaction that was begun (1305 when not), before the fence, so that a transaction that was ended
-/// is never told to be lost; the fence; the commit. With innodb_snapshot_isolation the fence would fail (1020) at repeatable read for
+/// is never told to be lost; the fence; the commit. With `innodb_snapshot_isolation` the fence would fail (1020) at repeatable read for
 /// every renewal since the beginning.
 pub(crate) fn commit_guarded(fence: Option<String>, mark: &str) -> Vec<String> {
     let mut flight = vec![

@@ -177,8 +177,9 @@ impl Proxy {
     /// message when `f` has returned: to stop the process that sent it, or that it is for. Messages of
     /// connecting and logging in are not counted.
     ///
-    /// `f` runs on the proxy's thread: nothing is forwarded on any connection meanwhile. One that panics ends the
-    /// connection and stays [`planned`](Self::planned).
+    /// `f` runs on the proxy's thread: nothing is forwarded on any connection meanwhile. What it does to the proxy counts
+    /// for the message itself: after [`hold`](Self::hold) it is not forwarded before it is released, after [`cut`](Self::cut) never.
+    /// One that panics ends the connection and stays [`planned`](Self::planned).
     ///
     /// # Panics
     ///

@@ -52,11 +52,13 @@ async fn a_name_that_no_case_has_fails() {
 }
 
 macro_rules! mutants {
-    ($($test:ident: $broken:ident in $shape:ident, [$($case:literal),* $(,)?];)*) => {
+    ($($test:ident: $broken:ident in $($shape:ident)|+, [$($case:literal),* $(,)?];)*) => {
         $(
             #[tokio::test(start_paused = true)]
             async fn $test() {
-                is_caught(Shape::$shape, Broken::$broken, &[$($case),*]).await;
+                for shape in [$(Shape::$shape),+] {
+                    is_caught(shape, Broken::$broken, &[$($case),*]).await;
+                }
             }
         )*
 
@@ -153,5 +155,53 @@ mutants! {
     a_name_given_up_is_kept: KeepsTheName in AtCommit, ["lost_here::a_name_given_up_in_a_transaction_is_given_back"];
     the_loss_of_one_lease_is_called_that_of_all: LossSpreads in AtCommit, [
         "together::the_loss_of_one_lease_is_not_the_others",
+    ];
+    a_commit_beside_a_loss_leaves_a_part: CommitsAPart in AtCommit | FromBegin | OneWriter, [
+        "together::the_loss_of_one_lease_is_not_the_others",
+    ];
+    // Where there is one writer, the program may be the only one to end its transaction.
+    a_loss_ends_no_session: LossEndsNothing in AtCommit | FromBegin, [
+        "lost_here::a_lease_past_its_deadline_ends_the_session",
+        "lost_here::a_lease_given_up_ends_the_session_and_frees_the_name_then",
+    ];
+    what_is_sent_after_the_end_is_written: WritesAfterItsEnd in AtCommit | FromBegin | OneWriter, [
+        "lost_here::a_lease_past_its_deadline_ends_the_session",
+        "lost_here::a_lease_given_up_ends_the_session_and_frees_the_name_then",
+    ];
+    a_name_is_free_before_its_session_ends: FreesEarly in AtCommit | FromBegin | OneWriter, [
+        "lost_here::a_lease_given_up_ends_the_session_and_frees_the_name_then",
+    ];
+    a_successor_is_not_answered: SuccessorTimesOut in FromBegin, [
+        "fence::a_claim_as_observed_is_kept_out_or_the_commit_refused",
+        "fence::a_claim_after_a_release_is_kept_out_or_the_commit_refused",
+        "fence::a_claim_after_an_expiry_before_the_commit_is_kept_out_or_the_commit_refused",
+    ];
+    a_loss_at_the_commit_is_called_a_failure: LossIsFailureAtCommit in AtCommit, [
+        "fence::a_claim_as_observed_is_kept_out_or_the_commit_refused",
+        "fence::a_claim_after_a_release_is_kept_out_or_the_commit_refused",
+        "fence::a_claim_after_a_clear_is_kept_out_or_the_commit_refused",
+    ];
+    a_loss_at_the_commit_is_called_unknown: LossIsUnknownAtCommit in AtCommit, [
+        "fence::a_claim_as_observed_is_kept_out_or_the_commit_refused",
+        "fence::a_claim_after_a_release_is_kept_out_or_the_commit_refused",
+        "fence::a_claim_after_a_clear_is_kept_out_or_the_commit_refused",
+    ];
+    a_renewal_is_the_processs_alone: RenewsOnlyHere in AtCommit | FromBegin | OneWriter, [
+        "renewing::a_deadline_moves_with_the_expiry_and_not_alone",
+    ];
+    the_only_writer_carries_no_renewal: RenewsNothing in OneWriter, [
+        "renewing::a_deadline_moves_with_the_expiry_and_not_alone",
+    ];
+    a_commit_that_is_dropped_leaves_a_part: DroppedCommitLeavesPart in AtCommit | FromBegin | OneWriter, [
+        "undone::a_commit_dropped_midway_is_whole_or_nothing_and_before_a_successor",
+    ];
+    a_write_is_for_good_though_dropped: WritesAtOnce in AtCommit | FromBegin | OneWriter, [
+        "undone::a_write_dropped_midway_leaves_nothing_and_keeps_no_successor_out",
+    ];
+    a_drop_in_a_write_keeps_its_locks: KeepsLocksAfterDrop in FromBegin | OneWriter, [
+        "undone::a_write_dropped_midway_leaves_nothing_and_keeps_no_successor_out",
+    ];
+    every_transaction_fails_beside_renewals: FailsAfterRenewals in AtCommit | FromBegin | OneWriter, [
+        "renewing::renewals_and_transactions_at_once_lose_nothing",
     ];
 }

@@ -1,12 +1,18 @@
 //! The connection that a guarded transaction owns, and what goes over it.
 
 use mysql_async::consts::StatusFlags;
+use std::time::Duration;
+
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, QueryResult, TextProtocol};
+use tokio::time::timeout;
 
 use crate::connections::Spawner;
 use crate::row::Answer;
 use crate::sql;
+
+/// How long a connection may take to say that it closes. Then it just does.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 const STILL_THERE: &str = "there until it is taken";
 
@@ -85,7 +91,7 @@ impl Drop for Held {
         if let Some(conn) = self.conn.take() {
             // Where the store's own statements run: here may be no runtime. In the middle of an answer it is only dropped, which
             // the driver takes for the end of it.
-            self.spawner.spawn(async move { drop(conn.disconnect().await) });
+            self.spawner.spawn(async move { drop(timeout(FAREWELL, conn.disconnect()).await) });
         }
     }
 }

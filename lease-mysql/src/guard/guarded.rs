@@ -129,8 +129,9 @@ impl Guarded {
         if self.elsewhere {
             verify(&self.store, &self.tenure).await?;
         }
-        let guarding = self.guarding.as_ref().expect(UNTIL_ITS_END);
+        let guarding = self.lend_guarding();
         guarding.commit_begins()?;
+        self.take_back(guarding);
         let limit = self.limit();
         loop {
             let Some(answered) = self.send_commit().await else {
@@ -143,10 +144,10 @@ impl Guarded {
                     drop(self.lend_guarding().over());
                     return Ok(self.client.take());
                 }
-                Outcome::Waited(error) if limit.left().is_zero() => GuardError::Failed(error),
                 Outcome::Waited(error) => match self.check() {
+                    Ok(()) if limit.left().is_zero() => GuardError::Failed(error),
                     Ok(()) => continue,
-                    Err(_) => GuardError::Failed(error),
+                    Err(lost) => lost,
                 },
                 Outcome::Not(error) => error,
             };

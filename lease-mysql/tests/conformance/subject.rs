@@ -184,6 +184,8 @@ impl GuardSubject for OnServer {
 
     async fn committed(&self, prefix: &str) -> Vec<String> {
         let mut conn = self.connect().await;
+        // At the level of some of these servers it would wait for whoever writes.
+        conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ COMMITTED").await.unwrap();
         conn.exec("SELECT note FROM notes WHERE note LIKE CONCAT(?, '%')", (prefix,)).await.unwrap()
     }
 }

@@ -146,7 +146,7 @@ async fn cell(product: Product, fate: Fate, way: Direction, k: u64) -> (String, 
     match answer.as_str() {
         "committed" => assert_eq!(at_the_claim, all, "{place}"),
         "unknown" | "killed" => {
-            assert!(at_the_claim.is_empty() || at_the_claim == all, "{place}: {at_the_claim:?}")
+            assert!(at_the_claim.is_empty() || at_the_claim == all, "{place}: {at_the_claim:?}");
         }
         _ => assert!(at_the_claim.is_empty(), "{place}: {at_the_claim:?}"),
     }

@@ -53,7 +53,7 @@ impl GuardContext {
 
     /// Another process, that would take the lease of an owner.
     pub(super) fn rival(&self, owner: &Owner) -> Rival {
-        Rival::new(&self.another, owner)
+        Rival::new(&self.another, owner, self.one_writer())
     }
 
     /// A guarded transaction, as the guard answers.

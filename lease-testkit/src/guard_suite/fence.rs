@@ -61,16 +61,23 @@ async fn is_on_one_side(
     tried: Tried,
 ) {
     let (prefix, written) = (work.prefix.clone(), work.written());
-    let committed = work.commit().await;
-    let left = match (tried, &committed) {
+    let left = match (tried, work.commit().await) {
         (_, Err(GuardError::Ended(error))) => {
             panic!("{at}: no statement of the program's ended it, and the guard says: {error}")
         }
         (Tried::Granted, Ok(())) => panic!("{at}: it committed after a successor's claim was granted"),
+        (Tried::Granted, Err(error)) => {
+            assert!(
+                !matches!(error, GuardError::Unknown(_)) && !error.retry_helps(),
+                "{at}: a successor's claim was granted, and the guard says: {error}\n  the promise says that the lease is lost"
+            );
+            vec![]
+        }
+        (_, Ok(())) => written,
+        (_, Err(GuardError::Unknown(_))) => all_or_nothing(cx, &prefix, written).await,
         (Tried::KeptOut, Err(error)) if rival.has_left_it_held().await => {
             panic!("{at}: the lease is held as before, and the commit failed: {error}")
         }
-        (_, Ok(())) => written,
         (_, Err(_)) => vec![],
     };
     cx.only(&prefix, &left).await;

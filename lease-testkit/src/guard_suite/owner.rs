@@ -100,8 +100,13 @@ impl Owner {
         }
     }
 
+    /// Lets time pass on its own clock.
+    pub(super) fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+
     /// Lets its deadline pass on its own clock.
     pub(super) fn pass_deadline(&self) {
-        self.clock.advance(self.timings.deadline());
+        self.pass(self.timings.deadline());
     }
 }

@@ -11,6 +11,9 @@ use super::owner::Owner;
 use super::rival::SOON;
 use crate::suite::process::{RENEWED, WITHIN};
 
+/// Long enough to be seen in an expiry.
+const MOMENT: Duration = Duration::from_millis(10);
+
 /// Holds the lease to be renewed; the database may be busy where it has one writer.
 async fn is_renewed(owner: &Owner, within: Duration, may_be_busy: bool) {
     match owner.renew(within).await {
@@ -75,5 +78,34 @@ pub(super) async fn renewals_and_transactions_at_once_lose_nothing(cx: &GuardCon
         done
     };
     let ((), done) = join(renewals, transactions).await;
+    assert!(!done.is_empty(), "beside renewals not one of {EACH} transactions commits");
     cx.passes_on(owner, done).await;
+}
+
+pub(super) async fn a_deadline_moves_with_the_expiry_and_not_alone(cx: &GuardContext) {
+    for commits in [true, false] {
+        let owner = cx.own(&format!("job {commits}")).await;
+        cx.pass(MOMENT).await;
+        owner.pass(MOMENT);
+        let (deadline, expires_at) = (owner.tenure().deadline(), cx.row(owner.name()).await.expires_at);
+        let mut work = cx.begin(&owner).await;
+        work.write("1").await;
+        let mut left = work.written();
+        if commits {
+            work.commit().await.expect("a transaction under a held lease commits");
+        } else {
+            work.roll_back().await.expect("a transaction can be rolled back");
+            left.clear();
+        }
+        let is_renewed = cx.row(owner.name()).await.expires_at > expires_at;
+        assert!(
+            is_renewed || owner.tenure().deadline() == deadline,
+            "committed: {commits}: the process has its lease for longer, and the database does not"
+        );
+        assert!(
+            is_renewed || !(commits && cx.one_writer()),
+            "a transaction that lets no renewal pass beside it was committed and carried none"
+        );
+        cx.passes_on(owner, left).await;
+    }
 }

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lease_core::store::{Claim, ClaimAnswer, ConditionalAnswer, Effect, Inspection, LeaseRow, StoreError};
+use lease_core::store::{
+    Claim, ClaimAnswer, ConditionalAnswer, Effect, Inspection, LeaseRow, Observed, StoreError,
+};
 use lease_core::{ErrorKind, Holder, LeaseStore};
+use tokio::time::timeout;
 
 use super::context::{Patience, in_time};
 use super::owner::Owner;
@@ -13,12 +16,18 @@ use crate::suite::process::WITHIN;
 
 /// How long a rival waits for each statement.
 pub(super) const SOON: Duration = Duration::from_secs(2);
+/// How long it waits for a claim that it sends again, where only the machine can have been too slow for an answer.
+const LATER: [Duration; 2] = [Duration::from_secs(10), WITHIN];
+/// How much later than that an answer may come.
+const GENEROSITY: Duration = Duration::from_secs(20);
 
 /// Another process, that would take the lease of an owner with a token of its own.
 pub(super) struct Rival {
     store: Arc<dyn LeaseStore>,
     owner: Holder,
     claim: Claim,
+    /// See [`GuardSubject::one_writer`](super::GuardSubject::one_writer): then a claim may find the database busy.
+    one_writer: bool,
 }
 
 /// How a rival goes about it.
@@ -45,34 +54,64 @@ pub(super) enum Tried {
 }
 
 impl Rival {
-    pub(super) fn new(store: &Arc<dyn LeaseStore>, owner: &Owner) -> Self {
-        Self { store: Arc::clone(store), owner: owner.holder(), claim: claim_of(owner.name()) }
+    pub(super) fn new(store: &Arc<dyn LeaseStore>, owner: &Owner, one_writer: bool) -> Self {
+        Self { store: Arc::clone(store), owner: owner.holder(), claim: claim_of(owner.name()), one_writer }
     }
 
     /// Tries to take the lease, which an open transaction may keep it from.
     pub(super) async fn try_to_take(&mut self, way: Way) -> Tried {
         self.claim = claim_of(&self.claim.name);
+        let mut observed = None;
         match way {
-            Way::Observed => {
-                let observed = self.row().await.observed();
-                let claim = self.store.claim_observed(&self.claim, &observed, SOON);
-                return tried(in_time("claim as observed", claim).await, |answer| {
-                    matches!(answer, ConditionalAnswer::Granted(_))
-                });
-            }
+            Way::Observed => observed = Some(self.row().await.observed()),
             Way::Released => {
                 let release = self.store.release(&self.claim.name, &self.owner, SOON);
-                tried(in_time("release", release).await, |_| true);
+                let _ = in_time("release", release).await.map_err(|error| not_done(&error));
             }
             Way::Cleared => {
                 let observed = self.row().await.observed();
                 let clear = self.store.clear(&self.claim.name, &observed, SOON);
-                tried(in_time("clear", clear).await, |_| true);
+                let _ = in_time("clear", clear).await.map_err(|error| not_done(&error));
             }
             Way::Expired => {}
         }
-        tried(in_time("claim", self.store.claim(&self.claim, SOON)).await, |answer| {
-            matches!(answer, ClaimAnswer::Granted(_))
+        self.try_to_claim(observed.as_ref()).await
+    }
+
+    /// Claims, and holds the store to answer, unless there is one writer.
+    async fn try_to_claim(&self, observed: Option<&Observed>) -> Tried {
+        let mut tried = Tried::KeptOut;
+        for within in [SOON].into_iter().chain(LATER) {
+            let answer = timeout(within + GENEROSITY, self.claim(observed, within)).await;
+            let error = match answer.unwrap_or_else(|_| {
+                panic!("asked to claim within {within:?}, nothing answers, nor {GENEROSITY:?} later")
+            }) {
+                Ok(true) => return Tried::Granted,
+                Ok(false) => return tried,
+                Err(error) => error,
+            };
+            if not_done(&error) == Tried::Unknown {
+                tried = Tried::Unknown;
+            }
+            if self.one_writer {
+                return tried;
+            }
+            assert!(
+                within < WITHIN,
+                "beside a transaction that is open, a claim is to be granted or refused; it failed: {error}"
+            );
+        }
+        tried
+    }
+
+    /// Whether it is granted.
+    async fn claim(&self, observed: Option<&Observed>, within: Duration) -> Result<bool, StoreError> {
+        Ok(match observed {
+            Some(observed) => {
+                let answer = self.store.claim_observed(&self.claim, observed, within).await?;
+                matches!(answer, ConditionalAnswer::Granted(_))
+            }
+            None => matches!(self.store.claim(&self.claim, within).await?, ClaimAnswer::Granted(_)),
         })
     }
 
@@ -119,19 +158,10 @@ impl Rival {
     }
 }
 
-fn tried<T>(answer: Result<T, StoreError>, is_granted: impl FnOnce(&T) -> bool) -> Tried {
-    match answer {
-        Ok(answer) if is_granted(&answer) => Tried::Granted,
-        Ok(_) => Tried::KeptOut,
-        Err(error) if is_contention(&error) => {
-            if error.effect() == Effect::None {
-                Tried::KeptOut
-            } else {
-                Tried::Unknown
-            }
-        }
-        Err(error) => panic!("beside a transaction that is open, the store failed: {error}"),
-    }
+/// What came of a statement that failed beside a transaction.
+fn not_done(error: &StoreError) -> Tried {
+    assert!(is_contention(error), "beside a transaction that is open, the store failed: {error}");
+    if error.effect() == Effect::None { Tried::KeptOut } else { Tried::Unknown }
 }
 
 /// Whether an open transaction may be the reason.

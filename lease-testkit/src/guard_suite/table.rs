@@ -24,6 +24,7 @@ macro_rules! __for_all_guard_cases {
                 a_transaction_rolled_back_leaves_nothing
                 a_dropped_transaction_leaves_nothing
                 a_dropped_transaction_keeps_no_successor_out
+                a_write_dropped_midway_leaves_nothing_and_keeps_no_successor_out
                 a_begin_dropped_midway_keeps_no_successor_out
                 a_commit_dropped_midway_is_whole_or_nothing_and_before_a_successor
             }
@@ -39,11 +40,14 @@ macro_rules! __for_all_guard_cases {
                 a_renewal_passes_beside_an_open_transaction
                 a_lease_is_renewed_after_a_commit_and_after_a_rollback
                 renewals_and_transactions_at_once_lose_nothing
+                a_deadline_moves_with_the_expiry_and_not_alone
             }
             lost_here {
                 past_the_deadline_nothing_is_committed
                 under_a_lease_given_up_nothing_is_committed
                 a_name_given_up_in_a_transaction_is_given_back
+                a_lease_past_its_deadline_ends_the_session
+                a_lease_given_up_ends_the_session_and_frees_the_name_then
             }
             together {
                 two_transactions_of_a_lease_commit

@@ -33,7 +33,9 @@ pub(super) async fn the_loss_of_one_lease_is_not_the_others(cx: &GuardContext) {
         rival.take(Way::Observed).await;
         let mut work = cx.begin(&held).await;
         work.write("1").await;
+        let (prefix, written) = (work.prefix.clone(), work.written());
         work.commit().await.expect("a lease is held though another one is lost");
+        cx.only(&prefix, &written).await;
         return;
     }
     let (mut doomed, mut work) = (cx.begin(&lost).await, cx.begin(&held).await);

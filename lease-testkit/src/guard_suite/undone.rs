@@ -70,6 +70,22 @@ pub(super) async fn a_begin_dropped_midway_keeps_no_successor_out(cx: &GuardCont
     }
 }
 
+pub(super) async fn a_write_dropped_midway_leaves_nothing_and_keeps_no_successor_out(cx: &GuardContext) {
+    for polls in 1..=POLLS {
+        let owner = cx.own(&format!("job {polls}")).await;
+        let mut work = cx.begin(&owner).await;
+        work.write("1").await;
+        let prefix = work.prefix.clone();
+        drop(dropped_after(polls, work.try_write("2")).await);
+        drop(work);
+        let mut rival = cx.rival(&owner);
+        rival.wait_to_take(Way::Observed).await;
+        cx.nothing_of(&prefix).await;
+        rival.leave().await;
+        cx.passes_on(owner, vec![]).await;
+    }
+}
+
 pub(super) async fn a_commit_dropped_midway_is_whole_or_nothing_and_before_a_successor(cx: &GuardContext) {
     for polls in 1..=POLLS {
         let owner = cx.own(&format!("job {polls}")).await;

@@ -97,8 +97,13 @@ async fn pump(
         let mut done = 0;
         while let Some(message) = link.next(session, direction, &come[done..]) {
             link.shared.free(direction).await;
+            if link.is_cut() {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
             let Due { calls: [before, after], cut } = link.shared.state().due(direction, &message);
             link.call(before);
+            // A call may have held this very message.
+            link.shared.free(direction).await;
             if cut[Side::Before as usize] || link.is_cut() {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }

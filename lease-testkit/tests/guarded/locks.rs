@@ -24,11 +24,12 @@ pub(crate) enum Shape {
 pub(crate) struct Locks {
     pub(crate) shape: Shape,
     open: Arc<Mutex<BTreeMap<LeaseName, usize>>>,
+    broken: Option<Broken>,
 }
 
 impl Locks {
-    pub(crate) fn new(shape: Shape) -> Self {
-        Self { shape, open: Arc::default() }
+    pub(crate) fn new(shape: Shape, broken: Option<Broken>) -> Self {
+        Self { shape, open: Arc::default(), broken }
     }
 
     /// Says whether a transaction may begin, and counts it if so.
@@ -51,8 +52,14 @@ impl Locks {
         }
     }
 
+    /// Whether a claim is answered that it is kept out.
+    pub(crate) fn refuse(&self, name: &LeaseName) -> bool {
+        let answers = !matches!(self.broken, Some(Broken::SuccessorHangs | Broken::SuccessorTimesOut));
+        self.shape == Shape::FromBegin && answers && lock(&self.open).contains_key(name)
+    }
+
     /// What befalls a statement of the store's.
-    pub(crate) fn fault(&self, call: &Call, broken: Option<Broken>) -> Option<Fault> {
+    pub(crate) fn fault(&self, call: &Call) -> Option<Fault> {
         let open = lock(&self.open);
         let here = call.name.as_ref().is_some_and(|name| open.contains_key(name));
         let claims = matches!(call.op, Op::Claim | Op::ClaimObserved);
@@ -61,8 +68,9 @@ impl Locks {
             Shape::FromBegin => here && claims,
             Shape::OneWriter => !open.is_empty() && call.op != Op::Inspect,
         };
-        match broken {
+        match self.broken {
             Some(Broken::SuccessorHangs) if kept_out => Some(Fault::HangBefore),
+            Some(Broken::SuccessorTimesOut) if kept_out => Some(Fault::FailBefore(ErrorKind::Timeout)),
             Some(Broken::RenewalsBlocked) if here && call.op == Op::Renew => {
                 Some(Fault::FailBefore(ErrorKind::Busy))
             }

@@ -2,6 +2,7 @@
 
 mod broken;
 mod locks;
+mod refusing;
 mod transaction;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,7 @@ use lease_testkit::{Damage, FaultStore, GuardSubject, GuardedWork, ManualClock, 
 pub(crate) use broken::Broken;
 use locks::Locks;
 pub(crate) use locks::Shape;
+use refusing::Refusing;
 use transaction::Transaction;
 
 /// A memory store with a guard, and a table of notes beside it.
@@ -36,15 +38,19 @@ impl Guarded {
     pub(crate) fn new(shape: Shape, broken: Option<Broken>) -> Self {
         let clock = ManualClock::new();
         let memory = MemoryStore::with_clock(clock.clone());
-        let locks = Locks::new(shape);
+        let locks = Locks::new(shape, broken);
         let store = FaultStore::new(memory.clone(), clock.clone());
         let plan = locks.clone();
-        store.plan(move |call| plan.fault(call, broken));
+        store.plan(move |call| plan.fault(call));
         Self { database: Arc::new(Database { clock, memory, store, locks, notes: Mutex::default(), broken }) }
     }
 }
 
 impl Database {
+    fn open_store(&self) -> Arc<dyn LeaseStore> {
+        Arc::new(Refusing { store: self.store.clone(), locks: self.locks.clone() })
+    }
+
     fn is(&self, broken: Broken) -> bool {
         self.broken == Some(broken)
     }
@@ -64,11 +70,11 @@ impl Database {
 #[async_trait]
 impl Subject for Guarded {
     fn store(&self) -> Arc<dyn LeaseStore> {
-        Arc::new(self.database.store.clone())
+        self.database.open_store()
     }
 
     async fn another(&self) -> Arc<dyn LeaseStore> {
-        Arc::new(self.database.store.clone())
+        self.database.open_store()
     }
 
     async fn without_table(&self) -> [Arc<dyn LeaseStore>; 2] {

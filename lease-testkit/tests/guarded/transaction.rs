@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lease_core::guard::{Guarding, Watcher};
-use lease_core::store::{DbTime, Page, StoreError};
+use lease_core::guard::{CarriedRenewal, Guarding, MustEnd, Watcher};
+use lease_core::store::{DbTime, LeaseRow, Page, StoreError};
 use lease_core::{ErrorKind, GuardError, LeaseName, LeaseStore, LossReason, Tenure};
 use lease_testkit::{GuardedWork, Op};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use super::{Broken, Database, lock};
+use super::{Broken, Database, Shape, lock};
 
 /// How long what is wrong takes.
 const GAP: Duration = Duration::from_millis(20);
+const LONG_GAP: Duration = Duration::from_secs(20);
 
 pub(crate) struct Transaction {
     tenure: Tenure,
@@ -25,6 +26,8 @@ pub(crate) struct Transaction {
     session: Arc<Session>,
     /// How many renewals there had been when it began.
     renewals: usize,
+    /// Where one writer keeps out all others, the lease's renewals too.
+    carried: Option<CarriedRenewal>,
 }
 
 /// The server's side of it, which rolls back when it ends.
@@ -51,7 +54,9 @@ impl Transaction {
             tokio::spawn(watch(watcher, Arc::clone(&session)));
         }
         let renewals = database.store.calls(Op::Renew);
-        let transaction = Self { tenure: tenure.clone(), guarding, session, renewals };
+        let is_renewed = database.locks.shape == Shape::OneWriter || database.is(Broken::RenewsOnlyHere);
+        let carried = is_renewed.then(|| tenure.carry_renewal());
+        let transaction = Self { tenure: tenure.clone(), guarding, session, renewals, carried };
         yield_now().await;
         if !database.is(Broken::NeverVerifies)
             && let Err(lost) = transaction.verify().await
@@ -63,11 +68,11 @@ impl Transaction {
     }
 
     async fn verify(&self) -> Result<(), GuardError> {
-        self.verify_and(|| {}).await
+        self.verify_and(|_, _| {}).await
     }
 
     /// Looks whether the lease is held, and acts in the same step if it is.
-    async fn verify_and(&self, act: impl FnOnce()) -> Result<(), GuardError> {
+    async fn verify_and(&self, act: impl FnOnce(&mut LeaseRow, DbTime)) -> Result<(), GuardError> {
         let database = &self.session.database;
         let (now, row) = database.row(self.tenure.name()).await;
         let mut held = false;
@@ -78,7 +83,7 @@ impl Transaction {
                     held &= self.renewals == database.store.calls(Op::Renew);
                 }
                 if held {
-                    act();
+                    act(row, now);
                 }
             });
         }
@@ -89,6 +94,21 @@ impl Transaction {
         }
     }
 
+    /// Writes all this down for good, if the lease is held, and the renewal that is carried with it.
+    async fn write_down(&self, notes: &[String]) -> Result<(), GuardError> {
+        let database = &self.session.database;
+        let renews = database.locks.shape == Shape::OneWriter
+            && !(database.is(Broken::RenewsOnlyHere) || database.is(Broken::RenewsNothing));
+        let ttl = i64::try_from(self.tenure.timings().ttl().as_millis()).expect("a ttl is short");
+        self.verify_and(|row, now| {
+            database.apply(notes);
+            if renews {
+                row.expires_at = DbTime::from_millis(now.as_millis() + ttl);
+            }
+        })
+        .await
+    }
+
     /// Commits what was written.
     async fn apply(&self, notes: Vec<String>) -> Result<(), GuardError> {
         let database = &self.session.database;
@@ -96,21 +116,21 @@ impl Transaction {
             Some(Broken::OnlyBeginVerifies | Broken::CommitsThoughLostHere) => database.apply(&notes),
             Some(Broken::CommitsAPart) => {
                 let part = &notes[..notes.len() / 2];
-                self.verify_and(|| database.apply(part)).await?;
+                self.write_down(part).await?;
             }
             Some(Broken::EmptyCommitFails) if notes.is_empty() => return Err(busy()),
             Some(Broken::SaysCommitted) => {
-                let _ = self.verify_and(|| database.apply(&notes)).await;
+                let _ = self.write_down(&notes).await;
             }
             Some(Broken::LosesAPart) => {
-                let committed = self.verify_and(|| database.apply(&notes)).await;
+                let committed = self.write_down(&notes).await;
                 if committed.is_err() {
                     database.apply(&notes[notes.len() / 2..]);
                 }
                 committed?;
             }
             Some(Broken::CommitsLater) => {
-                if let Err(lost) = self.verify_and(|| database.apply(&notes)).await {
+                if let Err(lost) = self.write_down(&notes).await {
                     let database = Arc::clone(database);
                     tokio::spawn(async move { database.apply(&notes) });
                     return Err(lost);
@@ -136,15 +156,26 @@ impl Transaction {
                 sleep(GAP).await;
                 database.apply(&notes);
             }
+            Some(Broken::LossIsFailureAtCommit) => self.write_down(&notes).await.map_err(|_| busy())?,
+            Some(Broken::LossIsUnknownAtCommit) => self.write_down(&notes).await.map_err(|_| {
+                GuardError::Unknown(StoreError::new(ErrorKind::Unavailable, "the server hung up"))
+            })?,
+            Some(Broken::DroppedCommitLeavesPart) => {
+                let (one, other) = notes.split_at(notes.len() / 2);
+                self.write_down(one).await?;
+                yield_now().await;
+                database.apply(other);
+            }
+            Some(Broken::FailsAfterRenewals) if database.store.calls(Op::Renew) > 0 => return Err(busy()),
             Some(Broken::LossSpreads) => {
                 let all = Page { prefix: String::new(), after: None, limit: 100 };
                 let listing = database.memory.list(&all, Duration::ZERO).await.map_err(GuardError::Failed)?;
                 if listing.rows.iter().any(|row| row.term.get() > 1) {
                     return Err(GuardError::Lost(LossReason::Refused));
                 }
-                self.verify_and(|| database.apply(&notes)).await?;
+                self.write_down(&notes).await?;
             }
-            _ => self.verify_and(|| database.apply(&notes)).await?,
+            _ => self.write_down(&notes).await?,
         }
         if database.is(Broken::CommitReleases) {
             database.memory.edit_row(self.tenure.name(), |row| row.expires_at = DbTime::RELEASED);
@@ -162,6 +193,9 @@ impl GuardedWork for Transaction {
         }
         match &mut *lock(&self.session.open) {
             Some(open) => open.push(note.to_owned()),
+            None if self.session.database.is(Broken::WritesAfterItsEnd) => {
+                self.session.database.apply(&[note.to_owned()]);
+            }
             None => return Err(busy()),
         }
         Ok(())
@@ -178,6 +212,9 @@ impl GuardedWork for Transaction {
         let notes = lock(&self.session.open).as_mut().map(take).unwrap_or_default();
         yield_now().await;
         let committed = self.apply(notes).await;
+        if let Some(carried) = self.carried.take().filter(|_| committed.is_ok()) {
+            carried.committed();
+        }
         yield_now().await;
         if !database.is(Broken::KeepsLocksAfterCommit) {
             self.session.end();
@@ -193,6 +230,11 @@ impl GuardedWork for Transaction {
         let notes = self.session.end();
         if self.session.database.is(Broken::RollbackCommits) {
             self.session.database.apply(&notes);
+        }
+        if let Some(carried) =
+            self.carried.take().filter(|_| self.session.database.is(Broken::RenewsOnlyHere))
+        {
+            carried.committed();
         }
         self.guarding.take().map_or(Ok(()), Guarding::over)
     }
@@ -236,8 +278,13 @@ impl Session {
 
 /// The store's side: ends the session when nobody else will.
 async fn watch(watcher: Watcher, session: Arc<Session>) {
-    if watcher.must_end().await.is_none() {
+    let Some(why) = watcher.must_end().await else { return };
+    if session.database.is(Broken::LossEndsNothing) && matches!(why, MustEnd::Lost(_)) {
         return;
+    }
+    if session.database.is(Broken::FreesEarly) {
+        session.database.memory.edit_row(&session.name, |row| row.expires_at = DbTime::RELEASED);
+        sleep(LONG_GAP).await;
     }
     if session.database.is(Broken::KeepsTheName) {
         pending::<()>().await;

@@ -121,3 +121,42 @@ fn a_call_that_panics_ends_its_connection_and_stays_planned() {
 fn nothing_can_be_called_at_the_message_before_the_first() {
     Lab::new(Wire::MySql).proxy.call_before(0, ToServer, || {});
 }
+
+#[test]
+fn a_call_that_holds_its_direction_holds_its_message() {
+    in_each_protocol(|lab, words| {
+        let mut ends = lab.login(words);
+        let proxy = Arc::clone(&lab.proxy);
+        lab.proxy.call_before(1, ToServer, move || proxy.hold(ToServer));
+        ends.send(ToServer, words.question);
+        until("called", || lab.proxy.planned() == 0);
+        // The proxy's thread has been at something else since.
+        lab.connect();
+        assert!(ends.has_nothing(ToServer));
+        lab.proxy.release(ToServer);
+        ends.receive(ToServer, words.question);
+        ends.pass(ToClient, words.answer);
+    });
+}
+
+#[test]
+fn a_message_whose_connection_was_cut_is_not_counted_towards_a_plan() {
+    // Which of two things that have come is seen first is left to chance.
+    const ROUNDS: usize = 20;
+    for _ in 0..ROUNDS {
+        in_each_protocol(|lab, words| {
+            let (mut one, mut other) = (lab.login(words), lab.login(words));
+            lab.proxy.hold(ToServer);
+            other.send(ToServer, words.question);
+            let proxy = Arc::clone(&lab.proxy);
+            lab.proxy.call_before(1, ToClient, move || {
+                proxy.cut();
+                proxy.release(ToServer);
+            });
+            lab.proxy.call_before(1, ToServer, || {});
+            one.send(ToClient, words.answer);
+            other.ends(ToServer);
+            assert_eq!(lab.proxy.planned(), 1, "called at a message that was never forwarded");
+        });
+    }
+}
