@@ -418,7 +418,7 @@ async fn a_carried_renewal_keeps_a_lease_whose_own_attempt_hangs_over_the_old_de
     world.play(SECOND * 8).await;
     let carried = renew_row(&world, &lease.tenure()).await;
     world.play(SECOND).await;
-    carried.committed();
+    carried.committed(false);
     world.store.heal();
     world.play(SECOND * 30).await;
     assert!(lease.check());
@@ -434,7 +434,7 @@ async fn a_carried_renewal_keeps_a_lease_whose_own_attempt_is_answered_after_the
     world.play(MS * 2).await;
     let carried = renew_row(&world, &lease.tenure()).await;
     world.play(MS * 500).await;
-    carried.committed();
+    carried.committed(false);
     world.store.heal();
     // The process stands still when the answer comes.
     world.clock.jump(SECOND * 2);
@@ -450,7 +450,7 @@ async fn a_carried_renewal_keeps_a_lease_whose_own_next_attempt_is_due_at_the_ol
     world.play(SECOND * 9).await;
     let carried = renew_row(&world, &lease.tenure()).await;
     world.play(MS * 500).await;
-    carried.committed();
+    carried.committed(false);
     world.store.heal();
     world.play(SECOND * 30).await;
     assert!(lease.check());
@@ -464,7 +464,7 @@ async fn a_name_is_given_back_again_and_again_as_long_as_a_carried_renewal_may_k
     };
     world.play(SECOND * 9).await;
     let carried = renew_row(&world, &lease.tenure()).await;
-    carried.committed();
+    carried.committed(false);
     world.store.always(Op::Release, Fault::FailBefore(ErrorKind::Unavailable));
     drop(lease);
     // An attempt, a ttl and a margin after the claim; the row expires at 24 s.
