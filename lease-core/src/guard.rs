@@ -309,8 +309,12 @@ impl CarriedRenewal {
     }
 
     /// The transaction that moved the expiry to *now + ttl* is committed: the lease is held for a deadline from when
-    /// this was begun, unless it has been lost meanwhile, which stays so.
-    pub fn committed(self) {
+    /// this was begun, unless it has been lost meanwhile, which stays so. `step_down`: the holder was asked to, as
+    /// [`Renewed`](crate::store::Renewed) says of a renewal of the store's.
+    pub fn committed(self, step_down: bool) {
         self.state.renewed(self.started);
+        if step_down {
+            self.state.ask_stop();
+        }
     }
 }

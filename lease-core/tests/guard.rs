@@ -298,7 +298,7 @@ async fn a_carried_renewal_counts_from_its_start() {
     let begun = world.clock.now();
     let carried = lease.tenure().carry_renewal();
     world.play(SECOND * 3).await;
-    carried.committed();
+    carried.committed(false);
     assert_eq!(lease.deadline(), begun + SECOND * 10);
     world.play(SECOND * 7 - MS).await;
     assert!(lease.check());
@@ -318,13 +318,24 @@ async fn a_renewal_that_is_begun_and_not_committed_counts_for_nothing() {
 }
 
 #[tokio::test]
+async fn a_carried_renewal_tells_that_the_holder_is_asked_to_step_down() {
+    let world = World::new();
+    for step_down in [false, true] {
+        let lease = world.claim(&format!("asked: {step_down}")).await;
+        lease.tenure().carry_renewal().committed(step_down);
+        assert_eq!(lease.tenure().is_stopping(), step_down);
+        assert!(lease.check());
+    }
+}
+
+#[tokio::test]
 async fn a_carried_renewal_never_moves_the_deadline_back() {
     let world = World::new();
     let lease = world.claim("nightly").await;
     let carried = lease.tenure().carry_renewal();
     world.play(SECOND * 5).await;
     let deadline = lease.deadline();
-    carried.committed();
+    carried.committed(false);
     assert_eq!(lease.deadline(), deadline);
 }
 
@@ -341,7 +352,7 @@ async fn a_renewal_committed_after_the_deadline_does_not_revive_the_lease() {
         } else {
             world.clock.jump(SECOND);
         }
-        carried.committed();
+        carried.committed(false);
         assert!(!lease.check());
         assert!(matches!(lease.reason(), Some(LossReason::Deadline { .. })));
     }
@@ -359,7 +370,7 @@ async fn renewals_carried_by_transactions_keep_the_lease_while_its_own_fail_and_
         let renewed = world.database.renew(tenure.name(), &tenure.holder(), SECOND * 15, SECOND).await;
         assert!(matches!(renewed, Ok(RenewAnswer::Renewed(_))));
         world.play(SECOND * 3).await;
-        carried.committed();
+        carried.committed(false);
         assert!(tenure.check());
     }
     world.store.heal();
@@ -407,7 +418,7 @@ async fn a_carried_renewal_keeps_a_lease_whose_own_attempt_hangs_over_the_old_de
     world.play(SECOND * 8).await;
     let carried = renew_row(&world, &lease.tenure()).await;
     world.play(SECOND).await;
-    carried.committed();
+    carried.committed(false);
     world.store.heal();
     world.play(SECOND * 30).await;
     assert!(lease.check());
@@ -423,7 +434,7 @@ async fn a_carried_renewal_keeps_a_lease_whose_own_attempt_is_answered_after_the
     world.play(MS * 2).await;
     let carried = renew_row(&world, &lease.tenure()).await;
     world.play(MS * 500).await;
-    carried.committed();
+    carried.committed(false);
     world.store.heal();
     // The process stands still when the answer comes.
     world.clock.jump(SECOND * 2);
@@ -439,7 +450,7 @@ async fn a_carried_renewal_keeps_a_lease_whose_own_next_attempt_is_due_at_the_ol
     world.play(SECOND * 9).await;
     let carried = renew_row(&world, &lease.tenure()).await;
     world.play(MS * 500).await;
-    carried.committed();
+    carried.committed(false);
     world.store.heal();
     world.play(SECOND * 30).await;
     assert!(lease.check());
@@ -453,7 +464,7 @@ async fn a_name_is_given_back_again_and_again_as_long_as_a_carried_renewal_may_k
     };
     world.play(SECOND * 9).await;
     let carried = renew_row(&world, &lease.tenure()).await;
-    carried.committed();
+    carried.committed(false);
     world.store.always(Op::Release, Fault::FailBefore(ErrorKind::Unavailable));
     drop(lease);
     // An attempt, a ttl and a margin after the claim; the row expires at 24 s.

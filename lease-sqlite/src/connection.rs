@@ -94,7 +94,9 @@ impl Place {
     pub(crate) fn still_there(&self) -> Result<(), StoreError> {
         match self.known.ask() {
             Some(files) => self.still_holds(&files),
-            None => Err(replaced("the store has not opened the one in its place yet")),
+            None => {
+                Err(StoreError::new(ErrorKind::Unavailable, "the store has not opened its file again yet"))
+            }
         }
     }
 

@@ -13,11 +13,12 @@ use crate::{SqliteStore, sql};
 /// 3. What the transaction is for. At the first error roll back and begin anew: SQLite may have ended the
 ///    transaction by itself, and what followed would be committed by itself, under no lease.
 /// 4. If [`Tenure::check`] still says so, [`commit`](Self::commit), then
-///    [`CarriedRenewal::committed`](lease_core::guard::CarriedRenewal::committed). Otherwise roll back.
+///    [`CarriedRenewal::committed`](lease_core::guard::CarriedRenewal::committed). Otherwise, and when it fails, roll back.
 ///
 /// That gives the promise, as long as all of it is kept: nobody else has written to the file since step 2. What the
 /// [`Guard`](crate::Guard) does beyond it: it looks whether the connection has the file of the store and no other; it refuses
-/// every other commit; it interrupts a statement that runs when the lease is lost.
+/// every other commit; it interrupts a statement that runs when the lease is lost; it
+/// lets no trigger on the lease table fire, and refuses a temporary one.
 ///
 /// ```
 /// # use lease_core::Tenure;
@@ -28,21 +29,24 @@ use crate::{SqliteStore, sql};
 ///     let fence = store.fence(tenure);
 ///     let renewal = tenure.carry_renewal();
 ///     connection.execute_batch(fence.begin())?;
-///     let held = || -> rusqlite::Result<bool> {
-///         let term = connection.query_row(fence.verify(), fence.parameters(), |row| row.get::<_, i64>(0));
-///         if term.optional()?.is_none() {
-///             return Ok(false);
+///     let step_down = || -> rusqlite::Result<Option<bool>> {
+///         let held = connection.query_row(fence.verify(), fence.parameters(), |row| row.get(1)).optional()?;
+///         if held.is_none() {
+///             return Ok(None);
 ///         }
 ///         connection.execute("UPDATE accounts SET balance = balance - 10 WHERE id = 7", [])?;
-///         Ok(tenure.check())
+///         if !tenure.check() || connection.is_autocommit() {
+///             return Ok(None);
+///         }
+///         connection.execute_batch(fence.commit())?;
+///         Ok(held)
 ///     }();
-///     if !matches!(held, Ok(true)) || connection.is_autocommit() {
-///         let _ = connection.execute_batch("ROLLBACK");
-///         return held.and(Ok(false));
+///     match step_down {
+///         Ok(Some(step_down)) => renewal.committed(step_down),
+///         // It fails when SQLite has rolled back by itself.
+///         _ => drop(connection.execute_batch("ROLLBACK")),
 ///     }
-///     connection.execute_batch(fence.commit())?; // after an error: roll back
-///     renewal.committed();
-///     Ok(true)
+///     Ok(step_down?.is_some())
 /// }
 /// ```
 #[derive(Debug, Clone)]
@@ -59,8 +63,9 @@ impl Fence {
         sql::BEGIN
     }
 
-    /// The first statement, with the [`parameters`](Self::parameters) `?1`, `?2` and `?3`: one row, the term, when the lease is
-    /// held, which it is for a ttl from then on; no row: it is lost.
+    /// The first statement, with the [`parameters`](Self::parameters) `?1`, `?2` and `?3`: one row when the lease is
+    /// held, which it is for a ttl from then on: the term, and 1 if the holder is asked to step down, else 0. No row: it is
+    /// lost.
     pub fn verify(&self) -> &str {
         &self.verify
     }

@@ -16,8 +16,7 @@ pub(crate) struct Files {
     pub(crate) log: Option<(PathBuf, Identity)>,
 }
 
-/// What other threads may know of the files that a connection of the store has, or had last. `None`: it has opened none
-/// yet, or found them replaced.
+/// What other threads may know of the files that a connection of the store has. `None`: it has none open.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known(Arc<Mutex<Option<Files>>>);
 

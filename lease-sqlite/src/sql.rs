@@ -281,7 +281,7 @@ pub(crate) fn guard(table: &Table) -> String {
     format!(
         "UPDATE main.{table} SET expires_at_ms = {NOW} + ?3, renewed_at_ms = {NOW}
          WHERE name = ?1 AND holder = ?2 AND expires_at_ms > {NOW}
-         RETURNING term"
+         RETURNING term, resign_term = term"
     )
 }
 
@@ -292,6 +292,12 @@ pub(crate) const DATABASES: &str = "PRAGMA database_list";
 pub(crate) fn journal_mode(database: &str) -> String {
     format!("PRAGMA \"{}\".journal_mode", database.replace('"', "\"\""))
 }
+
+/// Whether its locks are kept.
+pub(crate) const LOCKING_MODE: &str = "PRAGMA main.locking_mode";
+
+/// Triggers of a program's connection on a table of that name, in whichever of its databases.
+pub(crate) const TEMPORARY_TRIGGERS: &str = "SELECT EXISTS (SELECT * FROM temp.sqlite_master WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE)";
 
 /// How long a program's connection waits for a lock; 0 also when it has a handler of its own.
 pub(crate) const BUSY_TIMEOUT: &str = "PRAGMA busy_timeout";

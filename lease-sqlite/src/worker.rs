@@ -158,7 +158,7 @@ fn attempt(place: &Place, open: &mut Option<Open>, jobs: &mut [Job]) -> Result<(
             || StoreError::new(ErrorKind::Other, "a statement left its transaction open; it was undone");
         result = result.and_then(|()| Err(Stop::all(left_open())));
         if undone.is_err() {
-            *open = None;
+            let_go(place, open);
         }
     }
     match result {
@@ -166,7 +166,7 @@ fn attempt(place: &Place, open: &mut Option<Open>, jobs: &mut [Job]) -> Result<(
         // was committed then is in the old one.
         Ok(()) if !kind.follows() => compare(place, open).map_err(Stop::all),
         Err(stop) if !leaves_the_connection_sound(stop.error.kind()) => {
-            *open = None;
+            let_go(place, open);
             Err(stop)
         }
         result => result,
@@ -179,10 +179,15 @@ fn compare(place: &Place, open: &mut Option<Open>) -> Result<(), StoreError> {
     let Some(opened) = open else { return Ok(()) };
     let same = place.still_holds(&opened.files);
     if same.as_ref().is_err_and(|error| error.kind() == ErrorKind::Replaced) {
-        place.known.tell(None);
-        *open = None;
+        let_go(place, open);
     }
     same
+}
+
+/// Told before, for with the last connection its log goes.
+fn let_go(place: &Place, open: &mut Option<Open>) {
+    place.known.tell(None);
+    *open = None;
 }
 
 /// Runs jobs in one transaction. Until its commit nothing has happened, whatever fails.

@@ -10,14 +10,16 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use lease_core::store::{StoreError, VerifyAnswer};
-use lease_core::{ErrorKind, LeaseStore, Tenure, Term};
+use lease_core::{ErrorKind, LeaseStore, Tenure};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use super::raw;
 use crate::SqliteStore;
 use crate::error::Failure;
 use crate::fence::Fence;
-use crate::row::{Cell, answer};
+use crate::options::Table;
+use crate::row::answer;
 use crate::sql;
 
 /// Refuses a connection on which no transaction can be begun.
@@ -49,20 +51,56 @@ pub(super) fn is_on_the_file_of(store: &SqliteStore, connection: &Connection) ->
     ))
 }
 
-/// Whether none of the connection's databases is the file of the store.
-pub(super) fn is_off_the_file_of(store: &SqliteStore, connection: &Connection) -> Result<(), Failure> {
-    let is_the_stores = |(_, path): &(String, String)| is_same(Path::new(path), &store.place().path);
-    if databases(connection)?.iter().any(is_the_stores) {
-        return Err(invalid(
-            "the connection has the file of the leases open; leave on_another_database() out, or detach the file",
-        )
-        .into());
+/// Whether it is not.
+pub(super) fn is_off_the_file_of(store: &SqliteStore, connection: &Connection) -> Result<(), StoreError> {
+    if connection.path().is_some_and(|path| is_same(Path::new(path), &store.place().path)) {
+        return Err(invalid("the connection is on the file of the leases; leave on_another_database() out"));
+    }
+    Ok(())
+}
+
+/// Whether the store and the connection have the file that is at the path. Each may have opened it at another time: a
+/// connection keeps the file that it has, the store follows to a new one.
+pub(super) fn is_in_place(store: &SqliteStore, connection: &Connection) -> Result<(), StoreError> {
+    store.place().still_there()?;
+    if raw::has_moved(connection) {
+        let message =
+            "the connection has a file that was renamed, replaced or deleted since; open the connection anew";
+        return Err(invalid(message));
+    }
+    Ok(())
+}
+
+/// Refuses files beside the main one. In WAL mode SQLite commits each by itself, and in any mode gives back the lock of one
+/// before that of the next: a successor could claim in between.
+pub(super) fn has_no_other_file(connection: &Connection) -> Result<(), Failure> {
+    for (database, path) in databases(connection)? {
+        if database != "main" && !path.is_empty() {
+            let message = format!(
+                "the connection has a second file attached, as {database:?}, and files are not committed together; \
+                 detach it, or use a connection without it"
+            );
+            return Err(invalid(&message).into());
+        }
     }
     Ok(())
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
     matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Refuses a connection that would keep its lock behind the transaction.
+pub(super) fn gives_locks_back(connection: &Connection) -> Result<(), Failure> {
+    let is_a_file = connection.path().is_none_or(|path| !path.is_empty());
+    if is_a_file && connection.query_row(sql::LOCKING_MODE, [], |row| row.get::<_, String>(0))? == "exclusive"
+    {
+        return Err(invalid(
+            "locking_mode EXCLUSIVE keeps the file locked behind the transaction; use NORMAL",
+        )
+        .into());
+    }
+    Ok(())
 }
 
 /// Refuses a journal that could not undo the transaction, or, beside a lease, after the process was killed.
@@ -79,11 +117,6 @@ pub(super) fn can_be_undone(connection: &Connection, is_the_stores: bool) -> Res
     Ok(())
 }
 
-/// Whether a commit is one step: in WAL mode each file is committed by itself.
-pub(super) fn has_one_file(connection: &Connection) -> Result<bool, Failure> {
-    Ok(databases(connection)?.len() == 1)
-}
-
 /// The databases of the connection and their paths, without the temporary one.
 fn databases(connection: &Connection) -> Result<Vec<(String, String)>, Failure> {
     let mut statement = connection.prepare(sql::DATABASES)?;
@@ -96,16 +129,29 @@ fn databases(connection: &Connection) -> Result<Vec<(String, String)>, Failure> 
     Ok(databases)
 }
 
-/// Renews the lease inside the connection's transaction. `None`: it is lost.
-pub(super) fn verify_and_renew(connection: &Connection, fence: &Fence) -> Result<Option<Term>, Failure> {
+/// Refuses what would fire though triggers are off.
+pub(super) fn has_no_trigger(connection: &Connection, table: &Table) -> Result<(), Failure> {
+    if connection.query_row(sql::TEMPORARY_TRIGGERS, [table.as_str()], |row| row.get(0))? {
+        return Err(invalid("a temporary trigger is on a table of the leases' name; drop it").into());
+    }
+    Ok(())
+}
+
+/// In that mode nobody else keeps a commit from the file.
+pub(super) fn is_in_wal_mode(connection: &Connection) -> bool {
+    let mode = connection.query_row(&sql::journal_mode("main"), [], |row| row.get::<_, String>(0));
+    mode.is_ok_and(|mode| mode == "wal")
+}
+
+/// Renews the lease inside the connection's transaction, and answers whether the holder is asked to step down. `None`: it is
+/// lost.
+pub(super) fn verify_and_renew(connection: &Connection, fence: &Fence) -> Result<Option<bool>, Failure> {
     // As on the store's own connections, no trigger of the file's fires.
     let triggers = connection.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    let (name, ..) = fence.parameters();
-    let term =
-        answer(connection, fence.verify(), fence.parameters(), |row| Cell::new(row, name, 0, "term").term());
+    let step_down = answer(connection, fence.verify(), fence.parameters(), |row| Ok(row.get(1)?));
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, triggers)?;
-    term
+    step_down
 }
 
 /// Asks the store whether the lease is held, on this thread.

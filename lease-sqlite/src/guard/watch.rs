@@ -9,6 +9,9 @@ use lease_core::guard::Guarding;
 use lease_core::store::StoreError;
 use lease_core::{ErrorKind, GuardError, Tenure};
 use rusqlite::Connection;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization, TransactionOperation};
+
+use super::raw;
 
 /// A guarded transaction as its connection's hooks see it.
 pub(super) struct Watch {
@@ -23,8 +26,9 @@ pub(super) struct Watch {
     undone: AtomicBool,
 }
 
-/// How many instructions of SQLite's virtual machine lie between two looks at the lease: some tens of microseconds.
-const INSTRUCTIONS: c_int = 1_000;
+/// How many instructions of SQLite's virtual machine lie between two looks at the lease: some microseconds. Those of a
+/// statement that is run again are counted on.
+const INSTRUCTIONS: c_int = 100;
 
 impl Watch {
     pub(super) fn new(guarding: Guarding, abandoned: Arc<AtomicBool>) -> Arc<Self> {
@@ -65,22 +69,52 @@ impl Watch {
     ///
     /// Not one hook is left behind by an error.
     pub(super) fn install(self: &Arc<Self>, connection: &mut Connection) -> rusqlite::Result<()> {
-        let [commit, rollback, progress] = std::array::from_fn(|_| Arc::clone(self));
+        let [commit, progress, authorizer] = std::array::from_fn(|_| Arc::clone(self));
         let installed = connection
             .commit_hook(Some(move || !is_sure(|| commit.may_commit())))
             .and_then(|()| {
-                connection.rollback_hook(Some(move || rollback.undone.store(true, Ordering::Release)))
+                connection.progress_handler(INSTRUCTIONS, Some(move || !is_sure(|| progress.may_go_on())))
             })
             .and_then(|()| {
-                connection.progress_handler(INSTRUCTIONS, Some(move || !is_sure(|| progress.may_go_on())))
-            });
-        installed.inspect_err(|_| remove(connection))
+                connection.authorizer(Some(move |context: AuthContext<'_>| {
+                    let may = is_sure(|| authorizer.may_prepare(&context.action));
+                    if may { Authorization::Allow } else { Authorization::Deny }
+                }))
+            })
+            // The driver frees the program's own.
+            .and_then(|()| connection.rollback_hook(None::<fn()>));
+        if let Err(error) = installed {
+            remove(connection);
+            return Err(error);
+        }
+        // SAFETY: the guard has `self` until it is dropped, which removes the hook before. One that is forgotten has it for ever.
+        #[expect(unsafe_code, reason = "see there")]
+        unsafe {
+            raw::tell_of_rollbacks(connection, &self.undone);
+        }
+        Ok(())
     }
 
     fn may_commit(&self) -> bool {
         let may = self.committing.load(Ordering::Acquire) && !self.is_undone() && self.may_go_on();
         self.passed.store(may, Ordering::Release);
         may
+    }
+
+    /// A loop of short statements does not get far enough in any for the progress handler. And no journal that can undo
+    /// the transaction is turned off within it, nor is the lock kept behind it.
+    fn may_prepare(&self, action: &AuthAction<'_>) -> bool {
+        match action {
+            AuthAction::Transaction { operation: TransactionOperation::Rollback } => true,
+            AuthAction::Pragma { pragma_name, pragma_value: Some(_) }
+                if ["journal_mode", "locking_mode"].iter().any(|it| it.eq_ignore_ascii_case(pragma_name)) =>
+            {
+                false
+            }
+            // Asked by the commit hook.
+            AuthAction::Transaction { .. } if self.committing.load(Ordering::Acquire) => true,
+            _ => self.may_go_on(),
+        }
     }
 
     fn may_go_on(&self) -> bool {
@@ -100,11 +134,11 @@ pub(super) fn remove(connection: &mut Connection) {
     let _ = connection.commit_hook(None::<fn() -> bool>);
 }
 
-/// Removes all but the refusal of commits, so that a rollback runs to its end. The rollback hook is not left to a
-/// connection that is closed with its transaction open: some versions of the driver call it then after they have freed it.
+/// Removes all but the refusal of commits, so that a rollback runs to its end.
 pub(super) fn let_it_be_undone(connection: &mut Connection) {
     let _ = connection.progress_handler(0, None::<fn() -> bool>);
-    let _ = connection.rollback_hook(None::<fn()>);
+    let _ = connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>);
+    raw::tell_of_rollbacks_no_more(connection);
 }
 
 #[cfg(test)]

@@ -42,10 +42,12 @@ async fn a_loss_ends_a_long_statement_on_another_file() {
     let scene = Scene::new(Journal::Wal).await;
     let mut connection = another(&scene);
     let tx = scene.store.guard(&scene.tenure()).on_another_database().begin(&mut connection).unwrap();
+    let mut endless = tx.prepare(ENDLESS).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| scene.lose());
-        tx.execute(ENDLESS, []).unwrap_err();
+        endless.execute([]).unwrap_err();
     });
+    drop(endless);
     tx.execute(INSERT, []).unwrap_err();
     another(&scene).execute(INSERT, []).unwrap();
     is_lost(&tx.commit());
@@ -74,6 +76,27 @@ async fn a_journal_that_cannot_undo_is_refused_and_one_in_memory_is_not() {
     guard.clone().begin(&mut connection).unwrap().commit().unwrap();
     connection.execute_batch("PRAGMA journal_mode = OFF").unwrap();
     has_failed(guard.begin(&mut connection), ErrorKind::NotDurable);
+}
+
+/// Else a loss would leave what was written so far.
+#[tokio::test]
+async fn the_journal_that_undoes_the_transaction_cannot_be_turned_off_within() {
+    let scene = Scene::new(Journal::Wal).await;
+    let mut connection = another(&scene);
+    let mode = |connection: &Connection| -> String {
+        connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap()
+    };
+    let tx = scene.store.guard(&scene.tenure()).on_another_database().begin(&mut connection).unwrap();
+    for sql in
+        ["PRAGMA journal_mode = OFF", "PRAGMA main.Journal_Mode(off)", "PRAGMA locking_mode = EXCLUSIVE"]
+    {
+        let answer = tx.query_row(sql, [], |row| row.get::<_, String>(0));
+        assert!(answer.is_err(), "{sql}: {answer:?}");
+    }
+    assert_eq!(mode(&tx), "delete");
+    tx.commit().unwrap();
+    connection.execute_batch("PRAGMA journal_mode = TRUNCATE").unwrap();
+    assert_eq!(mode(&connection), "truncate");
 }
 
 /// A task is told to yield now and then, which a guard that blocks its thread cannot do.

@@ -44,7 +44,10 @@ async fn a_loss_while_the_lock_is_waited_for_ends_the_wait() {
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let guard = scene.store.guard(&scene.tenure());
         let looks = scene.clock.looks();
-        let run = tokio::spawn(guard.run(Box::new(scene.connection()), |tx| tx.execute(INSERT, [])));
+        let run = {
+            let connection = Box::new(scene.connection());
+            tokio::spawn(async move { guard.run(connection, |tx| tx.execute(INSERT, [])).await })
+        };
         eventually("it asks again and again", || scene.clock.looks() > looks + 10).await;
         if is_lost {
             scene.lose();
@@ -64,10 +67,12 @@ async fn a_loss_ends_a_long_statement_and_leaves_no_transaction_and_nothing_behi
         let scene = Scene::new(journal).await;
         let mut connection = scene.connection();
         let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
+        let mut endless = tx.prepare(ENDLESS).unwrap();
         let answer = thread::scope(|scope| {
             scope.spawn(|| scene.lose());
-            tx.execute(ENDLESS, [])
+            endless.execute([])
         });
+        drop(endless);
         answer.unwrap_err();
         // Others can write while the guard is in hand, and nothing it is used for is committed.
         assert!(tx.is_autocommit());
@@ -82,6 +87,37 @@ async fn a_loss_ends_a_long_statement_and_leaves_no_transaction_and_nothing_behi
         assert_eq!(scene.rows(), 1);
         scene.is_free(&connection);
     }
+}
+
+#[tokio::test]
+async fn a_loss_ends_a_loop_of_short_statements_fresh_or_used_again() {
+    let scene = Scene::new(Journal::Wal).await;
+    let mut connection = scene.connection();
+    let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
+    let mut statement = tx.prepare(INSERT).unwrap();
+    for _ in 0..1_000 {
+        statement.execute([]).unwrap();
+    }
+    scene.lose();
+    tx.execute(INSERT, []).unwrap_err();
+    assert!(!tx.is_autocommit());
+    let again = (0..1_000).take_while(|_| statement.execute([]).is_ok()).count();
+    assert!(again < 50, "{again} more");
+    assert!(tx.is_autocommit());
+    drop(statement);
+    is_lost(&tx.commit());
+    assert_eq!(scene.rows(), 0);
+}
+
+#[tokio::test]
+async fn after_a_loss_the_work_may_still_roll_back() {
+    let scene = Scene::new(Journal::Wal).await;
+    let mut connection = scene.connection();
+    let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
+    scene.lose();
+    tx.execute_batch("ROLLBACK").unwrap();
+    scene.sandbox.other().execute(INSERT, []).unwrap();
+    is_lost(&tx.commit());
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! How a transaction ends when nothing is lost.
 
-use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::{hint, io, thread};
 
 use lease_core::{ErrorKind, GuardError, GuardedError};
-use rusqlite::Connection;
-use rusqlite::hooks::{AuthAction, AuthContext, Authorization, TransactionOperation, Wal};
+use lease_sqlite::Guarded;
+use rusqlite::hooks::Wal;
+use rusqlite::{Connection, InterruptHandle};
 
 use crate::scene::{ENDLESS, INSERT, Scene, has_failed, the_guards};
 use crate::support::{JOURNALS, Journal};
@@ -69,7 +71,7 @@ async fn the_closure_form_commits_and_gives_the_connection_back() {
 async fn an_error_of_the_work_rolls_back_and_comes_back_as_it_was() {
     let scene = Scene::new(Journal::Wal).await;
     let guard = scene.store.guard(&scene.tenure());
-    let work = |tx: &lease_sqlite::Guarded<'_>| {
+    let work = |tx: &Guarded<'_>| {
         tx.execute(INSERT, []).unwrap();
         Err::<(), _>(io::Error::from_raw_os_error(42))
     };
@@ -87,10 +89,11 @@ async fn a_panic_of_the_work_rolls_back_and_goes_on() {
     let scene = Scene::new(Journal::Wal).await;
     let guard = scene.store.guard(&scene.tenure());
     let connection = Box::new(scene.connection());
-    let task = tokio::spawn(guard.run(connection, |tx| -> Result<(), io::Error> {
+    let work = |tx: &Guarded<'_>| -> Result<(), io::Error> {
         tx.execute(INSERT, []).unwrap();
         panic!("its own words");
-    }));
+    };
+    let task = tokio::spawn(async move { guard.run(connection, work).await });
     let panic = task.await.unwrap_err().into_panic();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"its own words"));
     assert_eq!(scene.rows(), 0);
@@ -171,7 +174,7 @@ async fn a_commit_waits_for_readers_of_a_rollback_journal_and_gives_up_as_conten
         let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
         tx.execute(INSERT, []).unwrap();
         if patient {
-            std::thread::scope(|scope| {
+            thread::scope(|scope| {
                 scope.spawn(|| {
                     // A commit that waits lets nobody begin to read.
                     let late = scene.connection();
@@ -209,6 +212,23 @@ async fn a_commit_that_the_database_refuses_has_failed_and_is_rolled_back() {
     has_failed(tx.commit(), ErrorKind::Other);
     assert_eq!(scene.rows(), 0);
     scene.is_free(&connection);
+}
+
+/// In WAL mode nobody else keeps a commit out.
+#[tokio::test]
+async fn a_commit_with_rows_of_a_write_forgotten_has_failed_at_once_and_is_no_contention() {
+    let scene = Scene::new(Journal::Wal).await;
+    let mut connection = scene.connection();
+    let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
+    let sql = "INSERT INTO other VALUES (1), (2) RETURNING x";
+    let mut rows = Box::leak(Box::new(tx.prepare(sql).unwrap())).query([]).unwrap();
+    rows.next().unwrap();
+    std::mem::forget(rows);
+    let looks = scene.clock.looks();
+    has_failed(tx.commit(), ErrorKind::Other);
+    assert!(scene.clock.looks() < looks + 100, "it waited");
+    assert!(connection.is_autocommit());
+    assert_eq!(scene.rows(), 0);
 }
 
 /// It is called when all is committed, and its error is told as the commit's.
@@ -267,31 +287,108 @@ async fn nothing_is_committed_but_by_the_guard() {
     }
 }
 
+/// Leaves a statement running that nobody can end, and an interrupt that hits all others until it has ended.
+fn leave_what_cannot_be_rolled_back(tx: &Guarded<'_>, interrupt: &InterruptHandle) {
+    tx.execute(INSERT, []).unwrap();
+    let statement = Box::leak(Box::new(tx.prepare("SELECT x FROM other UNION ALL SELECT 1").unwrap()));
+    let mut rows = statement.query([]).unwrap();
+    rows.next().unwrap();
+    std::mem::forget(rows);
+    interrupt.interrupt();
+}
+
 #[tokio::test]
-async fn what_cannot_be_rolled_back_is_committed_by_nobody() {
-    fn no_rollback(context: AuthContext<'_>) -> Authorization {
-        let AuthAction::Transaction { operation: TransactionOperation::Rollback } = context.action else {
-            return Authorization::Allow;
-        };
-        Authorization::Deny
-    }
-    for is_dropped in [true, false] {
+async fn what_cannot_be_rolled_back_is_committed_by_nobody_and_is_told() {
+    for ending in ["rollback", "commit", "drop", "run"] {
         let scene = Scene::new(Journal::Wal).await;
+        let mut connection = Box::new(scene.connection());
+        let (interrupt, guard) = (connection.get_interrupt_handle(), scene.store.guard(&scene.tenure()));
+        let answer = if ending == "run" {
+            let work = move |tx: &Guarded<'_>| {
+                leave_what_cannot_be_rolled_back(tx, &interrupt);
+                Err::<(), _>("its own")
+            };
+            let answer;
+            (connection, answer) = guard.run(connection, work).await;
+            the_guards(answer)
+        } else {
+            let tx = guard.begin(&mut connection).unwrap();
+            leave_what_cannot_be_rolled_back(&tx, &interrupt);
+            match ending {
+                "rollback" => tx.rollback(),
+                "commit" => tx.commit(),
+                _ => {
+                    drop(tx);
+                    Ok(())
+                }
+            }
+        };
+        if ending != "drop" {
+            assert!(matches!(&answer, Err(GuardError::Unknown(_))), "{ending}: {answer:?}");
+            let text = answer.unwrap_err().to_string();
+            assert!(text.contains("close") && !text.contains('\n'), "{text}");
+        }
+        assert!(!connection.is_autocommit(), "{ending}");
+        connection.execute_batch("COMMIT").unwrap_err();
+        assert_eq!(scene.rows(), 0);
+    }
+}
+
+#[tokio::test]
+async fn interrupts_from_elsewhere_leave_no_transaction_open() {
+    let scene = Scene::new(Journal::Wal).await;
+    let mut connection = scene.connection();
+    let interrupt = connection.get_interrupt_handle();
+    let (rolls_back, interrupts, over) = (AtomicBool::new(false), AtomicU32::new(0), AtomicBool::new(false));
+    let left_open = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                if rolls_back.load(Ordering::SeqCst) {
+                    interrupt.interrupt();
+                    interrupts.fetch_add(1, Ordering::SeqCst);
+                }
+                (0..500).for_each(|_| hint::spin_loop());
+            }
+        });
+        let mut left_open = 0;
+        for _ in 0..1_000 {
+            // One more interrupt may be on its way.
+            let Ok(tx) = scene.store.guard(&scene.tenure()).begin(&mut connection) else { continue };
+            let _ = tx.execute(INSERT, []);
+            let before = interrupts.load(Ordering::SeqCst);
+            rolls_back.store(true, Ordering::SeqCst);
+            while interrupts.load(Ordering::SeqCst) == before {
+                thread::yield_now();
+            }
+            let _ = tx.rollback();
+            left_open += u32::from(!connection.is_autocommit());
+            rolls_back.store(false, Ordering::SeqCst);
+            while !connection.is_autocommit() {
+                let _ = connection.execute_batch("ROLLBACK");
+            }
+        }
+        over.store(true, Ordering::SeqCst);
+        left_open
+    });
+    assert_eq!(left_open, 0);
+}
+
+#[tokio::test]
+async fn a_guard_that_is_forgotten_commits_nothing() {
+    let scene = Scene::new(Journal::Wal).await;
+    for is_dropped in [true, false] {
         let mut connection = scene.connection();
-        connection.authorizer(Some(no_rollback)).unwrap();
         let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
         tx.execute(INSERT, []).unwrap();
-        has_failed(tx.rollback(), ErrorKind::Denied);
-        if is_dropped {
-            drop(connection);
-        } else {
-            connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).unwrap();
+        std::mem::forget(tx);
+        if !is_dropped {
             connection.execute_batch("COMMIT").unwrap_err();
-            connection.execute(INSERT, []).unwrap_err();
         }
+        // With its transaction open.
+        drop(connection);
         scene.sandbox.other().execute(INSERT, []).unwrap();
-        assert_eq!(scene.rows(), 1);
     }
+    assert_eq!(scene.rows(), 2);
 }
 
 #[tokio::test]

@@ -106,3 +106,69 @@ async fn no_trigger_of_the_file_fires_for_the_guards_own_statement() {
     assert_eq!(count(&tx), 1);
     tx.commit().unwrap();
 }
+
+#[tokio::test]
+async fn a_second_file_is_refused_wherever_the_data_is_and_whenever_it_is_attached() {
+    let scene = Scene::new(Journal::Wal).await;
+    let data = scene.sandbox.folder().join("data.db");
+    Connection::open(&data).unwrap().execute_batch("CREATE TABLE other (x)").unwrap();
+    let attached = scene.sandbox.folder().join("attached.db");
+    let attach = |connection: &Connection| {
+        connection.execute("ATTACH ?1 AS second", [attached.to_str().unwrap()]).unwrap();
+    };
+    for elsewhere in [false, true] {
+        let guard = scene.store.guard(&scene.tenure());
+        let (guard, mut connection) = if elsewhere {
+            (guard.on_another_database(), Connection::open(&data).unwrap())
+        } else {
+            (guard, scene.connection())
+        };
+        attach(&connection);
+        let error = has_failed(guard.clone().begin(&mut connection), ErrorKind::Invalid);
+        assert!(error.to_string().contains("detach"), "{error}");
+        assert!(connection.is_autocommit());
+        connection.execute_batch("DETACH second").unwrap();
+
+        let tx = guard.begin(&mut connection).unwrap();
+        tx.execute(INSERT, []).unwrap();
+        attach(&tx);
+        has_failed(tx.commit(), ErrorKind::Invalid);
+        assert_eq!(count(&connection), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_temporary_trigger_on_the_lease_table_is_refused() {
+    let scene = Scene::new(Journal::Wal).await;
+    let mut connection = scene.connection();
+    // It fires though triggers are off.
+    connection
+        .execute_batch(
+            "CREATE TEMP TRIGGER t AFTER UPDATE ON main.Leases
+             BEGIN UPDATE leases SET expires_at_ms = 5 WHERE name = new.name; END",
+        )
+        .unwrap();
+    has_failed(scene.store.guard(&scene.tenure()).begin(&mut connection), ErrorKind::Invalid);
+    connection.execute_batch("DROP TRIGGER t").unwrap();
+    scene.is_free(&connection);
+    scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap().commit().unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_keeps_its_locks_is_refused() {
+    let scene = Scene::new(Journal::Wal).await;
+    let mut connection = scene.connection();
+    connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE").unwrap();
+    for elsewhere in [false, true] {
+        let guard = scene.store.guard(&scene.tenure());
+        let mut another = Connection::open(scene.sandbox.folder().join("data.db")).unwrap();
+        another.execute_batch("PRAGMA locking_mode = EXCLUSIVE").unwrap();
+        let answer = if elsewhere {
+            guard.on_another_database().begin(&mut another)
+        } else {
+            guard.begin(&mut connection)
+        };
+        has_failed(answer, ErrorKind::Invalid);
+    }
+    scene.sandbox.other().execute(INSERT, []).unwrap();
+}

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use lease_core::{Claimed, ErrorKind, Leases, LossReason, RunError, Timings};
+use lease_core::{Claimed, ErrorKind, LeaseStore, Leases, LossReason, RunError, Timings};
 use lease_sqlite::Guarded;
 use lease_testkit::{Fault, FaultStore, ManualClock, Op};
 use tokio::sync::oneshot;
 
 use crate::scene::{ENDLESS, INSERT, Scene, count, is_lost};
-use crate::support::{JOURNALS, Journal, Sandbox, TTL, eventually};
+use crate::support::{JOURNALS, Journal, LONG, Sandbox, TTL, eventually};
 
 /// The store's own renewals get no turn at all here.
 #[tokio::test]
@@ -102,4 +102,21 @@ async fn what_is_rolled_back_renews_nothing() {
     assert_eq!(scene.tenure().deadline(), deadline);
     scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap().commit().unwrap();
     assert_eq!(scene.tenure().deadline(), deadline + Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_holder_that_is_asked_to_step_down_hears_of_it_by_a_commit() {
+    for commits in [false, true] {
+        let scene = Scene::new(Journal::Wal).await;
+        let mut connection = scene.connection();
+        let (name, term) = (scene.tenure().name().clone(), scene.tenure().term());
+        scene.store.resign(&name, term, LONG).await.unwrap();
+        let tx = scene.store.guard(&scene.tenure()).begin(&mut connection).unwrap();
+        if commits {
+            tx.commit().unwrap();
+        } else {
+            tx.rollback().unwrap();
+        }
+        assert_eq!(scene.tenure().is_stopping(), commits);
+    }
 }

@@ -213,7 +213,7 @@ impl GuardedWork for Transaction {
         yield_now().await;
         let committed = self.apply(notes).await;
         if let Some(carried) = self.carried.take().filter(|_| committed.is_ok()) {
-            carried.committed();
+            carried.committed(false);
         }
         yield_now().await;
         if !database.is(Broken::KeepsLocksAfterCommit) {
@@ -234,7 +234,7 @@ impl GuardedWork for Transaction {
         if let Some(carried) =
             self.carried.take().filter(|_| self.session.database.is(Broken::RenewsOnlyHere))
         {
-            carried.committed();
+            carried.committed(false);
         }
         self.guarding.take().map_or(Ok(()), Guarding::over)
     }
