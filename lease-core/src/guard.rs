@@ -23,7 +23,8 @@ pub enum GuardError {
     /// The lease is not held any more. Nothing of the transaction is committed, nor will be.
     Lost(LossReason),
     /// The commit was sent and its answer never came: all of it is committed, or nothing. If it is, that came before
-    /// any successor's claim.
+    /// any successor's claim. On MySQL and MariaDB also when the connection ended in the middle of a prepared statement, of which
+    /// the guard does not know whether it commits implicitly; if it does not, nothing is committed.
     Unknown(StoreError),
     /// A statement of the program's ended the transaction before its commit: a `COMMIT`, or on MySQL and MariaDB one
     /// that commits implicitly. **What came before that statement may be committed**, and was not fenced at that moment; what

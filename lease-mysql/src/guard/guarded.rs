@@ -151,7 +151,8 @@ impl Guarded {
     /// # Errors
     ///
     /// - [`Lost`](GuardError::Lost): nothing is committed.
-    /// - [`Unknown`](GuardError::Unknown): the commit was sent, and no answer came.
+    /// - [`Unknown`](GuardError::Unknown): the commit was sent, and no answer came; or the connection ended in the middle of a
+    ///   prepared statement.
     /// - [`Ended`](GuardError::Ended): a statement of the program's had ended the transaction before.
     /// - [`Failed`](GuardError::Failed): it is rolled back; also when the server had rolled it back before (a deadlock), and
     ///   when a statement had failed whose answer nobody has read. As [`Other`](ErrorKind::Other) when the connection has ended and
@@ -285,11 +286,16 @@ impl Guarded {
     /// A failure before the commit was sent. It has rolled all back, unless something was committed by hand before.
     fn failed(&self, error: StoreError) -> GuardError {
         let is_answered = self.answer.last_word != LastWord::Unknown || self.answer.failed_with.is_some();
-        let can_have_committed = self.can_have_committed || self.answer.is_prepared && !is_answered;
-        if can_have_committed && error.kind().retry_helps() {
-            let message =
-                format!("after a statement that may have committed, or in the middle of one: {error}");
-            return GuardError::Ended(StoreError::new(error.kind(), message).with_source(error));
+        if error.kind().retry_helps() {
+            if self.can_have_committed {
+                let message = format!("after a statement that may have committed: {error}");
+                return GuardError::Ended(StoreError::new(error.kind(), message).with_source(error));
+            }
+            if self.answer.is_prepared && !is_answered {
+                // Nobody but the driver knows whether it was one that commits.
+                let message = format!("in the middle of a prepared statement: {error}");
+                return GuardError::Unknown(StoreError::new(error.kind(), message).with_source(error));
+            }
         }
         let age = self.store.clock().now().since(self.begun);
         let is_bounded = self.bounds.tightest().is_some_and(|tightest| age >= tightest);
