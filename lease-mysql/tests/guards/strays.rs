@@ -115,7 +115,12 @@ async fn a_connection_that_dies_in_a_statement_that_commits_is_no_rollback(produ
             proxy.cut();
         }
         let error = tx.commit().await.unwrap_err();
-        assert!(matches!(error, GuardError::Ended(_)), "{id}: {error:?}");
+        // Of a prepared statement nobody but the driver knows whether it commits.
+        let is_prepared = id == 1;
+        assert!(
+            matches!((&error, is_prepared), (GuardError::Ended(_), false) | (GuardError::Unknown(_), true)),
+            "{id}: {error:?}"
+        );
         assert!(!error.retry_helps());
         if id < 2 {
             until("it is committed", async || world.ids().await.contains(&id)).await;
