@@ -22,14 +22,17 @@ use crate::error::{Effect, Error, ErrorKind, StoreError};
 use crate::renewal::Renewal;
 use crate::state::LeaseState;
 use crate::store::{
-    Claim, ClaimAnswer, ConditionalAnswer, ReleaseAnswer, SlotAnswer, Superseded, UnfinishedSlot,
+    Claim, ClaimAnswer, ConditionalAnswer, Observed, ReleaseAnswer, SlotAnswer, Superseded, UnfinishedSlot,
 };
 use crate::{Holder, Lease, LeaseName, LeaseStore, ManualLease, Slot, Term};
 
 /// What is claimed together with the name.
+#[derive(Debug, Clone)]
 pub(crate) enum Wanted {
     /// The name alone.
     Name,
+    /// The name alone, from a holder that is proven dead, if the row is as it was judged.
+    Observed(Observed),
     /// An instant of a schedule.
     Slot(Slot),
     /// The rerun of a round that was cut short.
@@ -60,7 +63,7 @@ impl Wanted {
     /// The claim, as a message names it.
     fn asked(&self) -> Cow<'static, str> {
         match self {
-            Self::Name => "claim lease".into(),
+            Self::Name | Self::Observed(_) => "claim lease".into(),
             Self::Slot(slot) => format!("claim slot {slot} of lease").into(),
             Self::Rerun(UnfinishedSlot { slot, .. }) => {
                 format!("claim the rerun of slot {slot} of lease").into()
@@ -69,7 +72,7 @@ impl Wanted {
     }
 
     fn is_round(&self) -> bool {
-        !matches!(self, Self::Name)
+        matches!(self, Self::Slot(_) | Self::Rerun(_))
     }
 }
 
@@ -186,21 +189,23 @@ async fn ask(
     within: Duration,
 ) -> Result<Answer<Term>, StoreError> {
     let granted = |term| Answer::Granted { lease: term, superseded: None };
+    let conditional = |answer| match answer {
+        ConditionalAnswer::Granted(term) => granted(term),
+        ConditionalAnswer::Moved => Answer::Refused(Refused::Held),
+    };
     Ok(match wanted {
         Wanted::Name => match store.claim(claim, within).await? {
             ClaimAnswer::Granted(term) => granted(term),
             ClaimAnswer::Held => Answer::Refused(Refused::Held),
         },
+        Wanted::Observed(observed) => conditional(store.claim_observed(claim, observed, within).await?),
         Wanted::Slot(slot) => match store.claim_slot(claim, *slot, within).await? {
             SlotAnswer::Granted { term, superseded } => Answer::Granted { lease: term, superseded },
             SlotAnswer::Held => Answer::Refused(Refused::Held),
             SlotAnswer::Passed => Answer::Refused(Refused::Passed),
             SlotAnswer::NotYet(wait) => Answer::Refused(Refused::NotYet(wait)),
         },
-        Wanted::Rerun(unfinished) => match store.claim_rerun(claim, unfinished, within).await? {
-            ConditionalAnswer::Granted(term) => granted(term),
-            ConditionalAnswer::Moved => Answer::Refused(Refused::Held),
-        },
+        Wanted::Rerun(unfinished) => conditional(store.claim_rerun(claim, unfinished, within).await?),
     })
 }
 

@@ -14,12 +14,13 @@ use crate::driver::Command;
 use crate::error::{Asked, Error};
 use crate::state::Setup;
 use crate::store::StoreError;
-use crate::{Instance, LeaseName, LeaseStore};
+use crate::{Instance, LeaseName, LeaseStore, Probe};
 
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn LeaseStore>,
     pub(crate) setup: Arc<Setup>,
     pub(crate) instance: Instance,
+    pub(crate) probe: Option<Arc<dyn Probe>>,
     /// Where claims run: the driver's runtime, so that a claim in flight outlives its caller.
     pub(crate) runtime: Handle,
     commands: mpsc::UnboundedSender<Command>,
@@ -33,13 +34,14 @@ impl Client {
         store: Arc<dyn LeaseStore>,
         setup: Arc<Setup>,
         instance: Instance,
-        runtime: Handle,
-        commands: mpsc::UnboundedSender<Command>,
+        probe: Option<Arc<dyn Probe>>,
+        (runtime, commands): (Handle, mpsc::UnboundedSender<Command>),
     ) -> Self {
         Self {
             store,
             setup,
             instance,
+            probe,
             runtime,
             commands,
             shutdown: watch::Sender::new(false),
@@ -92,7 +94,7 @@ impl Client {
         let _ = open.wait_for(|count| *count == 0).await;
     }
 
-    /// Asks the store a question that changes nothing, once.
+    /// Asks the store once.
     pub(crate) async fn ask<'a, T, F>(
         &'a self,
         question: impl FnOnce(&'a dyn LeaseStore, Duration) -> F,

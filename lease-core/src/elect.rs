@@ -9,6 +9,8 @@ use crate::client::Client;
 use crate::clock::{Moment, sleep_until};
 use crate::error::{Error, ErrorKind};
 use crate::leases::{Claimed, Leases, Refusal};
+use crate::store::Observed;
+use crate::takeover::{Look, Observer};
 use crate::{Lease, LeaseName, RunError, Tenure};
 
 impl Leases {
@@ -34,10 +36,11 @@ impl Leases {
     {
         let name = name.try_into()?;
         let give_up = self.clock().now() + within;
+        let asked = self.clock().now();
         let granted = campaign(self.client(), &name, Some(give_up)).await?;
         Ok(match granted {
             Some(lease) => Claimed::Granted(lease),
-            None => Claimed::Held(Refusal::new(self.client(), name)),
+            None => Claimed::Held(Refusal::new(self.client(), name, asked)),
         })
     }
 
@@ -92,8 +95,12 @@ async fn campaign(
     give_up: Option<Moment>,
 ) -> Result<Option<Lease>, Error> {
     let clock = &client.setup.clock;
+    let mut observer = Observer::default();
+    let mut wanted = Wanted::Name;
     loop {
-        let answer = match claim::<Lease>(client, name.clone(), Wanted::Name).await {
+        let asked = std::mem::replace(&mut wanted, Wanted::Name);
+        let takes = matches!(asked, Wanted::Observed(_));
+        let answer = match claim::<Lease>(client, name.clone(), asked).await {
             Ok(Answer::Granted { lease, .. }) => return Ok(Some(lease)),
             Ok(Answer::Refused(_)) => Ok(None),
             Err(error) if error.retry_helps() => Err(error),
@@ -103,10 +110,18 @@ async fn campaign(
             return answer;
         }
         let again = match &answer {
+            // The holder thought dead has moved; a moment later it is looked at anew.
+            Ok(_) if takes => clock.now() + client.setup.timings.tick(),
             Ok(_) => tokio::select! {
                 biased;
                 () = client.shutting_down() => return Err(closed(name)),
-                again = next_look(client, name) => again,
+                next = next_look(client, name, &mut observer) => match next {
+                    Ok(again) => again,
+                    Err(dead) => {
+                        wanted = Wanted::Observed(dead);
+                        continue;
+                    }
+                },
             },
             Err(error) => {
                 tracing::warn!(lease = %name, %error, "claim failed");
@@ -117,18 +132,32 @@ async fn campaign(
     }
 }
 
-/// When to ask for a held name again: when its row expires, at the latest after a campaign interval.
-/// A look that fails is not worth an error: then it is the interval.
-async fn next_look(client: &Client, name: &LeaseName) -> Moment {
+/// When to ask for a held name again: when its row expires or its holder is thought dead, at the latest after a
+/// campaign interval. A look that fails is not worth an error: then it is the interval.
+///
+/// # Errors
+///
+/// The holder is proven dead: the state to take the name by.
+async fn next_look(client: &Client, name: &LeaseName, observer: &mut Observer) -> Result<Moment, Observed> {
     let timings = &client.setup.timings;
     let poll = with_jitter(timings.campaign_interval());
     let started = client.setup.clock.now();
-    let wait = match client.inspect(name).await {
-        Ok(seen) => seen.row.map_or(Duration::ZERO, |row| row.expires_at.since(seen.now)),
-        Err(_) => poll,
+    let Ok(seen) = client.inspect(name).await else { return Ok(started + poll) };
+    let answered = client.setup.clock.now();
+    let look = observer.look(&seen, [started, answered], timings.margin());
+    if let Some(dead) = client.proven_dead(&seen) {
+        return Err(dead);
+    }
+    let again = match look {
+        Look::Dead(dead) => return Err(dead),
+        Look::Free => started,
+        Look::Changed(dead_at) | Look::Unchanged(dead_at) => {
+            let left = seen.row.as_ref().map_or(Duration::ZERO, |row| row.expires_at.since(seen.now));
+            dead_at.min(started + left)
+        }
     };
     // A row that is free already was released between the two statements; do not spin if it is taken again.
-    started + wait.clamp(timings.tick(), poll)
+    Ok(again.clamp(started + timings.tick(), started + poll))
 }
 
 /// Sleeps until `until`; an error as soon as the shutdown is asked for.

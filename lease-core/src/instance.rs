@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::ProcessFacts;
+
 /// The longest of each identity text, in bytes.
 pub const IDENTITY_MAX_BYTES: usize = 191;
 
@@ -37,7 +39,8 @@ impl fmt::Display for IdentityText {
     }
 }
 
-/// What a process records beside each claim, for people: nothing in the protocol depends on it.
+/// What a process records beside each claim: texts for people, and the facts by which others on its host can tell
+/// that it is dead ([`Probe`](crate::Probe)).
 ///
 /// ```
 /// use lease_core::Instance;
@@ -54,9 +57,9 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// `host:pid` of this process.
+    /// `host:pid` of this process, and what there is to know of it. Not to be kept over a `fork`.
     pub fn current() -> Self {
-        Self::named(&format!("{}:{}", host(), std::process::id()))
+        Self::named(&format!("{}:{}", host(), std::process::id())).process(ProcessFacts::current().as_ref())
     }
 
     /// An instance of the given name.
@@ -67,6 +70,12 @@ impl Instance {
     /// Appends a label to the name.
     pub fn label(mut self, label: &str) -> Self {
         self.name = IdentityText::new(&format!("{} {label}", self.name));
+        self
+    }
+
+    /// The facts for the probe of others; `None`: nothing is to be concluded from a look at the process.
+    pub fn process(mut self, facts: Option<&ProcessFacts>) -> Self {
+        self.process = facts.map(|facts| IdentityText::new(&facts.to_string())).unwrap_or_default();
         self
     }
 

@@ -4,16 +4,18 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::claim::{Answer, Wanted, claim};
+use crate::claim::{Answer, Wanted};
 use crate::client::Client;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::driver;
 use crate::error::{Error, ErrorKind};
+use crate::sighting::Sighting;
 use crate::state::{Setup, StuckHook};
 use crate::store::Inspection;
+use crate::takeover::claim_past_the_dead;
 use crate::watchdog;
 use crate::{
-    Instance, InvalidTimings, Lease, LeaseName, LeaseStore, ManualLease, RunError, Stuck, SystemClock,
+    Instance, InvalidTimings, Lease, LeaseName, LeaseStore, ManualLease, Probe, RunError, Stuck, SystemClock,
     Tenure, Timings,
 };
 
@@ -47,6 +49,7 @@ impl Leases {
             instance: None,
             clock: None,
             on_stuck: Arc::new(abort_process),
+            probe: None,
             own_thread: false,
         }
     }
@@ -86,9 +89,10 @@ impl Leases {
         Error: From<N::Error>,
     {
         let name = name.try_into()?;
-        Ok(match claim(&self.0, name.clone(), Wanted::Name).await? {
+        let asked = self.clock().now();
+        Ok(match claim_past_the_dead(&self.0, name.clone(), Wanted::Name).await? {
             Answer::Granted { lease, .. } => Claimed::Granted(lease),
-            Answer::Refused(_) => Claimed::Held(Refusal::new(&self.0, name)),
+            Answer::Refused(_) => Claimed::Held(Refusal::new(&self.0, name, asked)),
         })
     }
 
@@ -99,9 +103,10 @@ impl Leases {
         Error: From<N::Error>,
     {
         let name = name.try_into()?;
-        Ok(match claim(&self.0, name.clone(), Wanted::Name).await? {
+        let asked = self.clock().now();
+        Ok(match claim_past_the_dead(&self.0, name.clone(), Wanted::Name).await? {
             Answer::Granted { lease, .. } => ManualClaimed::Granted(lease),
-            Answer::Refused(_) => ManualClaimed::Held(Refusal::new(&self.0, name)),
+            Answer::Refused(_) => ManualClaimed::Held(Refusal::new(&self.0, name, asked)),
         })
     }
 
@@ -155,6 +160,14 @@ impl fmt::Debug for Leases {
 }
 
 impl Client {
+    pub(crate) async fn look(&self, name: &LeaseName) -> Result<Sighting, Error> {
+        Ok(self.sighting(name.clone(), self.inspect(name).await?))
+    }
+
+    pub(crate) fn sighting(&self, name: LeaseName, seen: Inspection) -> Sighting {
+        Sighting { name, database: self.setup.database.clone(), seen, raced: false }
+    }
+
     pub(crate) async fn inspect(&self, name: &LeaseName) -> Result<Inspection, Error> {
         let seen = self.ask(|store, within| store.inspect(name, within)).await;
         seen.map_err(|error| self.store_error("read lease", name, error))
@@ -195,11 +208,13 @@ pub enum Ran<T> {
 pub struct Refusal {
     client: Arc<Client>,
     name: LeaseName,
+    /// When the first claim was asked for.
+    asked: Moment,
 }
 
 impl Refusal {
-    pub(crate) fn new(client: &Arc<Client>, name: LeaseName) -> Self {
-        Self { client: Arc::clone(client), name }
+    pub(crate) fn new(client: &Arc<Client>, name: LeaseName, asked: Moment) -> Self {
+        Self { client: Arc::clone(client), name, asked }
     }
 
     /// The name.
@@ -217,8 +232,12 @@ impl Refusal {
     /// # Errors
     ///
     /// A failure of the store.
-    pub async fn inspect(&self) -> Result<Inspection, Error> {
-        self.client.inspect(&self.name).await
+    pub async fn holder(&self) -> Result<Sighting, Error> {
+        let seen = self.client.inspect(&self.name).await?;
+        let mut sighting = self.client.sighting(self.name.clone(), seen);
+        let waited = self.client.setup.clock.now().since(self.asked);
+        sighting.raced = sighting.claimed_ago().is_some_and(|ago| ago <= waited);
+        Ok(sighting)
     }
 }
 
@@ -236,6 +255,7 @@ pub struct LeasesBuilder {
     instance: Option<Instance>,
     clock: Option<Arc<dyn Clock>>,
     on_stuck: StuckHook,
+    probe: Option<Arc<dyn Probe>>,
     own_thread: bool,
 }
 
@@ -264,6 +284,13 @@ impl LeasesBuilder {
     /// one that panics aborts the process.
     pub fn on_stuck(mut self, hook: impl Fn(&Stuck) + Send + Sync + 'static) -> Self {
         self.on_stuck = Arc::new(hook);
+        self
+    }
+
+    /// Takes a name at once from a holder whose process is proven dead by this; [`HostProbe`](crate::HostProbe) looks on this host.
+    /// Without it a name stays taken for the ttl of a holder that has crashed. Not for machines that were cloned while they ran.
+    pub fn probe(mut self, probe: impl Probe) -> Self {
+        self.probe = Some(Arc::new(probe));
         self
     }
 
@@ -296,7 +323,7 @@ impl LeasesBuilder {
         let setup = Arc::new(Setup { timings: self.timings, clock, on_stuck: self.on_stuck, database });
         let (runtime, commands) = driver::start(&self.store, &setup, self.own_thread)?;
         let instance = self.instance.unwrap_or_else(Instance::current);
-        Ok(Leases(Arc::new(Client::new(self.store, setup, instance, runtime, commands))))
+        Ok(Leases(Arc::new(Client::new(self.store, setup, instance, self.probe, (runtime, commands)))))
     }
 }
 

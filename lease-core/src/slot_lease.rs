@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::panicked::message;
 use crate::run::{Outcome, begin, conclude};
 use crate::store::{FinishAnswer, Superseded, UnfinishedSlot};
+use crate::takeover::claim_past_the_dead;
 use crate::{Lease, LeaseName, Leases, LossReason, Refusal, RunError, Slot, Tenure};
 
 impl Leases {
@@ -41,14 +42,15 @@ impl Leases {
     {
         let (name, slot) = (name.try_into()?, Slot::new(instant)?);
         let client = self.client();
-        let give_up = self.clock().now() + wait;
+        let asked = self.clock().now();
+        let give_up = asked + wait;
         loop {
-            match claim::<Lease>(client, name.clone(), Wanted::Slot(slot)).await? {
+            match claim_past_the_dead::<Lease>(client, name.clone(), Wanted::Slot(slot)).await? {
                 Answer::Granted { lease, superseded } => {
                     return Ok(SlotClaimed::Granted(SlotLease { lease, slot, rerun: false, superseded }));
                 }
                 Answer::Refused(Refused::Held) => {
-                    return Ok(SlotClaimed::Held(Refusal::new(client, name)));
+                    return Ok(SlotClaimed::Held(Refusal::new(client, name, asked)));
                 }
                 Answer::Refused(Refused::Passed) => return Ok(SlotClaimed::Passed),
                 Answer::Refused(Refused::NotYet(left)) => {

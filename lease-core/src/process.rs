@@ -1,0 +1,72 @@
+//! Facts by which a process on the same host can tell whether the one that claimed still lives.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a process records about itself at a claim, for the [probe](crate::Probe) of others on its host.
+///
+/// As text, the `process` column: `boot=… pidns=… timens=… pid=… start=… group=…`, the last left out without a group
+/// of its own. Machines cloned while they run share a boot id; their namespaces may be told apart no better.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ProcessFacts {
+    /// The id the kernel drew at boot.
+    pub boot: String,
+    /// The inode of the pid namespace, in which alone `pid` means something.
+    pub pid_namespace: u64,
+    /// The inode of the time namespace, in which alone `start` means something.
+    pub time_namespace: u64,
+    /// The process.
+    pub pid: i32,
+    /// When it started, in the kernel's ticks since boot: a pid that was given out again has another.
+    pub start: u64,
+    /// The process group of the command that runs under the lease: none of it may live either.
+    pub group: Option<i32>,
+}
+
+impl fmt::Display for ProcessFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { boot, pid_namespace, time_namespace, pid, start, group } = self;
+        write!(f, "boot={boot} pidns={pid_namespace} timens={time_namespace} pid={pid} start={start}")?;
+        group.map_or(Ok(()), |group| write!(f, " group={group}"))
+    }
+}
+
+/// A text that is not what a [`ProcessFacts`] writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not the facts of a process")]
+pub struct NotProcessFacts;
+
+impl FromStr for ProcessFacts {
+    type Err = NotProcessFacts;
+
+    /// Facts that are missing, damaged, doubled or unknown are no facts: who judges by them must not guess.
+    fn from_str(text: &str) -> Result<Self, NotProcessFacts> {
+        let mut words = text.split(' ');
+        let mut next = |key: &str| {
+            words.next().and_then(|word| word.strip_prefix(key)?.strip_prefix('=')).ok_or(NotProcessFacts)
+        };
+        let boot = next("boot")?.to_owned();
+        let pid_namespace = number(next("pidns")?)?;
+        let time_namespace = number(next("timens")?)?;
+        let pid = number(next("pid")?)?;
+        let start = number(next("start")?)?;
+        let group = match words.next() {
+            None => None,
+            Some(word) => Some(number(word.strip_prefix("group=").ok_or(NotProcessFacts)?)?),
+        };
+        // A pid of 0 or below, or 1 as a group, would ask the kernel something else.
+        let is_sound = !boot.is_empty() && pid > 0 && group.is_none_or(|group| group > 1);
+        if !is_sound || words.next().is_some() {
+            return Err(NotProcessFacts);
+        }
+        Ok(Self { boot, pid_namespace, time_namespace, pid, start, group })
+    }
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, NotProcessFacts> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        text.parse().map_err(|_| NotProcessFacts)
+    } else {
+        Err(NotProcessFacts)
+    }
+}

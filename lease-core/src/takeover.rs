@@ -1,0 +1,106 @@
+//! Names whose holder is proven dead though the database's clock does not say so yet, by the two ways there are:
+//! a look at its process on this host, and a row that nobody has renewed for a whole ttl on our own clock.
+//!
+//! Either way the name is taken by a statement that takes place only if the row is still as it was judged, so a
+//! holder that lives after all keeps its lease if it renews before that, and is fenced like any other if not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::claim::{Answer, Handle, Refused, Wanted, claim};
+use crate::client::Client;
+use crate::clock::Moment;
+use crate::error::Error;
+use crate::store::{ClearAnswer, Inspection, LeaseRow, Observed};
+use crate::{LeaseName, Liveness, ProcessFacts};
+
+/// Claims a name once. Is it held by a process of this host that the probe proves dead, it is taken from it.
+pub(crate) async fn claim_past_the_dead<H: Handle>(
+    client: &Arc<Client>,
+    name: LeaseName,
+    wanted: Wanted,
+) -> Result<Answer<H>, Error> {
+    let answer = claim::<H>(client, name.clone(), wanted.clone()).await?;
+    if client.probe.is_none() || !matches!(answer, Answer::Refused(Refused::Held)) {
+        return Ok(answer);
+    }
+    // A look that fails leaves it at the refusal.
+    let Ok(seen) = client.inspect(&name).await else { return Ok(answer) };
+    let Some(dead) = client.proven_dead(&seen) else { return Ok(answer) };
+    if matches!(wanted, Wanted::Name) {
+        return claim(client, name, Wanted::Observed(dead)).await;
+    }
+    // An instant is claimed from a free name only.
+    match client.ask(|store, within| store.clear(&name, &dead, within)).await {
+        Ok(ClearAnswer::Cleared) => claim(client, name, wanted).await,
+        Ok(ClearAnswer::Moved) | Err(_) => Ok(answer),
+    }
+}
+
+impl Client {
+    /// The state of a live row whose holder's process is proven dead.
+    pub(crate) fn proven_dead(&self, seen: &Inspection) -> Option<Observed> {
+        let row = live(seen)?;
+        let facts: ProcessFacts = row.process.parse().ok()?;
+        let is_dead = self.probe.as_ref()?.judge(&facts) == Liveness::Dead;
+        is_dead.then(|| {
+            tracing::info!(lease = %row.name, term = %row.term, holder = row.instance, "holder is dead");
+            row.observed()
+        })
+    }
+}
+
+/// Watches one row on our own clock: a healthy holder renews within its ttl, whatever the database's clock says.
+#[derive(Debug, Default)]
+pub(crate) struct Observer {
+    unchanged: Option<Unchanged>,
+}
+
+#[derive(Debug)]
+struct Unchanged {
+    state: Observed,
+    /// When the answer that showed it first had come: it was there by then.
+    since: Moment,
+}
+
+/// What a look at a row says of its holder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// There is none.
+    Free,
+    /// It has claimed or renewed since the last look, or this is the first. Dead at the moment named, unless it does so again.
+    Changed(Moment),
+    /// It has not renewed since an earlier look. Dead at the moment named.
+    Unchanged(Moment),
+    /// It has not renewed for its whole ttl and the margin.
+    Dead(Observed),
+}
+
+impl Observer {
+    /// Takes in a look that was sent and answered at these moments.
+    pub(crate) fn look(
+        &mut self,
+        seen: &Inspection,
+        [sent, answered]: [Moment; 2],
+        margin: Duration,
+    ) -> Look {
+        let Some(row) = live(seen) else {
+            self.unchanged = None;
+            return Look::Free;
+        };
+        let (state, patience) = (row.observed(), row.ttl.saturating_add(margin));
+        match self.unchanged.as_ref().filter(|unchanged| unchanged.state == state) {
+            // It was so when this look was sent, or later.
+            Some(unchanged) if sent >= unchanged.since + patience => Look::Dead(state),
+            Some(unchanged) => Look::Unchanged(unchanged.since + patience),
+            None => {
+                self.unchanged = Some(Unchanged { state, since: answered });
+                Look::Changed(answered + patience)
+            }
+        }
+    }
+}
+
+fn live(seen: &Inspection) -> Option<&LeaseRow> {
+    seen.row.as_ref().filter(|row| row.is_live(seen.now))
+}
