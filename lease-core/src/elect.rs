@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::clock::{Moment, sleep_until};
 use crate::error::{Error, ErrorKind};
 use crate::leases::{Claimed, Leases, Refusal};
-use crate::store::Observed;
+use crate::store::{Notices, Observed};
 use crate::takeover::{Look, Observer};
 use crate::{Lease, LeaseName, RunError, Tenure};
 
@@ -95,6 +95,8 @@ async fn campaign(
     give_up: Option<Moment>,
 ) -> Result<Option<Lease>, Error> {
     let clock = &client.setup.clock;
+    // From before the first claim on, so that no release between a refusal and the wait goes unheard.
+    let mut notices = client.store.notices();
     let mut observer = Observer::default();
     let mut wanted = Wanted::Name;
     loop {
@@ -128,7 +130,19 @@ async fn campaign(
                 clock.now() + with_jitter(client.setup.timings.retry_interval())
             }
         };
-        pause(client, name, give_up.map_or(again, |give_up| again.min(give_up))).await?;
+        let until = give_up.map_or(again, |give_up| again.min(give_up));
+        tokio::select! {
+            paused = pause(client, name, until) => paused?,
+            () = heard(&mut notices, name) => {}
+        }
+    }
+}
+
+/// Waits until the store has heard that the name may have been given back; for ever where it hears nothing.
+async fn heard(notices: &mut Option<Notices>, name: &LeaseName) {
+    match notices {
+        Some(notices) => notices.about(name).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::client::Open;
 use crate::clock::{Moment, sleep_until};
 use crate::state::{LeaseState, Settled, Setup};
 use crate::store::{FinishAnswer, SlotEnd, StoreError};
-use crate::{LeaseStore, Slot};
+use crate::{LeaseName, LeaseStore, Slot};
 
 /// A lease under which nothing of ours acts any more.
 pub(crate) struct GiveBack {
@@ -34,38 +34,55 @@ impl GiveBack {
     /// Tells the database, again and again until the row has surely expired.
     pub(crate) async fn tell(self, store: &dyn LeaseStore, setup: &Setup) {
         let Self { state, finish, open } = self;
-        match finish {
+        let told = match finish {
             None => release(store, setup, &state).await,
             Some(finish) => record(store, setup, &state, finish).await,
-        }
+        };
         state.settled(Settled::Done);
+        if told {
+            announce(store, setup, &state.name).await;
+        }
         drop(open);
     }
 }
 
-async fn release(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) {
-    let until = state.row_expired_by();
-    if setup.clock.now() >= until {
-        return;
-    }
-    let ask = |within| store.release(&state.name, &state.holder, within);
-    if again_until(until, "release failed", setup, state, ask).await.is_ok() {
-        tracing::info!(lease = %state.name, term = %state.term, "released");
+/// Tells those who wait for the name. Best effort: without it they look a little later.
+pub(crate) async fn announce(store: &dyn LeaseStore, setup: &Setup, name: &LeaseName) {
+    let within = setup.timings.attempt();
+    let told = attempt(&setup.clock, setup.clock.now() + within, store.announce(name, within)).await;
+    if let Err(error) = told {
+        tracing::debug!(lease = %name, %error, "release was not announced");
     }
 }
 
+/// Answers whether the database was told.
+async fn release(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) -> bool {
+    let until = state.row_expired_by();
+    if setup.clock.now() >= until {
+        return false;
+    }
+    let ask = |within| store.release(&state.name, &state.holder, within);
+    let told = again_until(until, "release failed", setup, state, ask).await.is_ok();
+    if told {
+        tracing::info!(lease = %state.name, term = %state.term, "released");
+    }
+    told
+}
+
 /// Tells of the end at least once: it is worth recording however long ago the lease was lost.
-async fn record(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState, finish: Finish) {
+async fn record(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState, finish: Finish) -> bool {
     let Finish { slot, passed, reply } = finish;
     let (name, holder) = (state.name.clone(), state.holder);
     let end = SlotEnd { name, holder, slot, passed, lost: state.is_gone() };
     let ask = |within| store.finish_slot(&end, within);
     let answer = again_until(state.row_expired_by(), "finish failed", setup, state, ask).await;
+    let told = answer.is_ok();
     if let Ok(answer) = answer {
         tracing::info!(lease = %state.name, term = %state.term, %slot, ?answer, "finished");
     }
     // Whoever wanted to know may have gone.
     drop(reply.send(answer));
+    told
 }
 
 /// Asks until there is an answer, or the next attempt would begin at `until` or later. Answers the last error then.

@@ -17,6 +17,7 @@ mod lease;
 mod leases;
 mod limit;
 mod name;
+mod notice;
 mod panicked;
 mod probe;
 mod process;

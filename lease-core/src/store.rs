@@ -10,6 +10,7 @@ pub use crate::instance::{IDENTITY_MAX_BYTES, IdentityText};
 pub use crate::io_thread::IoThread;
 pub use crate::limit::{Limit, Repeat};
 pub use crate::name::{HolderHex, InvalidHolder, NAME_MAX_BYTES};
+pub use crate::notice::{Notices, Notifier};
 pub use crate::raw_row::{RawRow, damaged, slot_of, term_of};
 pub use crate::row::{DbTime, Inspection, LeaseRow, Listing, Observed};
 pub use crate::slot_state::{SlotRow, SlotState};
@@ -239,4 +240,16 @@ pub trait LeaseStore: Send + Sync + 'static {
 
     /// The last instant claimed or skipped; `None` when the name never had one. Changes nothing.
     async fn last_slot(&self, name: &LeaseName, within: Duration) -> Result<Option<Slot>, StoreError>;
+
+    /// What this store hears of names given back, by any process, from now on. `None`, the default, where the engine
+    /// tells nothing: then who waits looks again and again. Hints may be missing and may be false.
+    fn notices(&self) -> Option<Notices> {
+        None
+    }
+
+    /// Tells other processes that a name was given back, where that takes a statement of its own. Sent after the
+    /// release, apart from it; a failure costs those who wait no more than their next look.
+    async fn announce(&self, _name: &LeaseName, _within: Duration) -> Result<(), StoreError> {
+        Ok(())
+    }
 }

@@ -1,0 +1,62 @@
+//! Hints that a name was given back, so that who waits for it need not wait for the next look.
+
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::LeaseName;
+
+/// Hints that were not taken in yet; beyond it they are one hint about every name.
+const KEPT: usize = 64;
+
+/// Where a store says what it hears: one for all who wait in this process.
+#[derive(Debug)]
+pub struct Notifier(broadcast::Sender<Option<LeaseName>>);
+
+/// What a store has heard since this was made: a hint to look at once, never a reason not to look otherwise.
+#[derive(Debug)]
+pub struct Notices(broadcast::Receiver<Option<LeaseName>>);
+
+impl Notifier {
+    /// With nobody listening.
+    pub fn new() -> Self {
+        Self(broadcast::Sender::new(KEPT))
+    }
+
+    /// Hears from now on.
+    pub fn listen(&self) -> Notices {
+        Notices(self.0.subscribe())
+    }
+
+    /// Whether anybody listens.
+    pub fn is_heard(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
+    /// A name may have been given back; `None`: any name may.
+    pub fn given_back(&self, name: Option<LeaseName>) {
+        // Nobody may be listening.
+        drop(self.0.send(name));
+    }
+}
+
+impl Default for Notifier {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Notices {
+    /// Waits until this name may have been given back since this was made or last answered. For ever, once the store
+    /// hears nothing any more.
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn about(&mut self, name: &LeaseName) {
+        loop {
+            match self.0.recv().await {
+                Ok(Some(other)) if other != *name => {}
+                Ok(_) | Err(RecvError::Lagged(_)) => return,
+                Err(RecvError::Closed) => return std::future::pending().await,
+            }
+        }
+    }
+}
