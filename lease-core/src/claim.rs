@@ -19,6 +19,7 @@ use crate::client::{Client, Open};
 use crate::clock::{Moment, sleep_until, timeout_at};
 use crate::driver::{self, Command};
 use crate::error::{Effect, Error, ErrorKind, StoreError};
+use crate::events::Transition;
 use crate::renewal::Renewal;
 use crate::state::LeaseState;
 use crate::store::{
@@ -161,6 +162,7 @@ async fn in_flight<H: Handle>(
                 Arc::clone(&client.setup),
                 started,
             );
+            state.tell(Transition::Claimed);
             let lease = handed_out::<H>(&client, state, started, open);
             let answer = lease.map(|lease| Answer::Granted { lease, superseded });
             // Refused when the caller has gone: the lease is dropped here, and so given back.

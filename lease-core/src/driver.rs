@@ -354,7 +354,7 @@ impl Driver {
             tracing::debug!(lease = %state.name, term = %state.term, "renewed");
         }
         if renewed.step_down {
-            state.ask_stop();
+            state.ask_step_down();
         }
     }
 

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use crate::attempt::attempt;
 use crate::client::Open;
 use crate::clock::{Moment, sleep_until};
+use crate::events::Transition;
 use crate::state::{LeaseState, Settled, Setup};
 use crate::store::{FinishAnswer, SlotEnd, StoreError};
 use crate::{LeaseName, LeaseStore, Slot};
@@ -40,6 +41,7 @@ impl GiveBack {
         };
         state.settled(Settled::Done);
         if told {
+            state.tell(Transition::GivenBack);
             announce(store, setup, &state.name).await;
         }
         drop(open);

@@ -315,7 +315,7 @@ impl CarriedRenewal {
     pub fn committed(self, step_down: bool) {
         self.state.renewed(self.started);
         if step_down {
-            self.state.ask_stop();
+            self.state.ask_step_down();
         }
     }
 }

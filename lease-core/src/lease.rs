@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::give_back::Finish;
 use crate::state::{LeaseState, Settled};
 use crate::store::{FinishAnswer, RenewAnswer};
-use crate::{ErrorKind, Holder, LeaseName, LossReason, Moment, Slot, Tenure, Term};
+use crate::{ErrorKind, Health, Holder, LeaseName, LossReason, Moment, Slot, Tenure, Term};
 
 /// A lease, renewed in the background from the moment it was granted: none is held unrenewed by accident.
 ///
@@ -49,6 +49,11 @@ impl Lease {
     /// Whether the lease is held; see [`Tenure::check`].
     pub fn check(&self) -> bool {
         self.0.state.check()
+    }
+
+    /// How well it is held, for a liveness probe.
+    pub fn health(&self) -> Health {
+        self.0.state.health()
     }
 
     /// Why the lease is no longer held; `None` while it is.
@@ -129,6 +134,11 @@ impl ManualLease {
         self.0.state.check()
     }
 
+    /// How well it is held, for a liveness probe.
+    pub fn health(&self) -> Health {
+        self.0.state.health()
+    }
+
     /// Why the lease is no longer held; `None` while it is.
     pub fn reason(&self) -> Option<LossReason> {
         self.0.state.reason()
@@ -165,7 +175,7 @@ impl ManualLease {
                     tracing::debug!(lease = %state.name, term = %state.term, "renewed");
                 }
                 if renewed.step_down {
-                    state.ask_stop();
+                    state.ask_step_down();
                 }
                 Ok(state.held().is_ok())
             }

@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::clock::{Clock, Moment};
 use crate::driver;
 use crate::error::{Error, ErrorKind};
+use crate::events::{Event, EventHook, Events};
 use crate::sighting::Sighting;
 use crate::state::{Setup, StuckHook};
 use crate::store::Inspection;
@@ -50,6 +51,7 @@ impl Leases {
             clock: None,
             on_stuck: Arc::new(abort_process),
             probe: None,
+            on_event: None,
             own_thread: false,
         }
     }
@@ -256,6 +258,7 @@ pub struct LeasesBuilder {
     clock: Option<Arc<dyn Clock>>,
     on_stuck: StuckHook,
     probe: Option<Arc<dyn Probe>>,
+    on_event: Option<EventHook>,
     own_thread: bool,
 }
 
@@ -294,6 +297,13 @@ impl LeasesBuilder {
         self
     }
 
+    /// Called with every [`Event`] in order, on a thread of its own: one that blocks is behind, and holds up nothing
+    /// else; one that panics is not called again.
+    pub fn on_event(mut self, hook: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.on_event = Some(Arc::new(hook));
+        self
+    }
+
     /// Renews on a runtime thread of its own, so that work that blocks the caller's runtime does not
     /// starve renewals. Without it, renewals run on the runtime that [`build`](Self::build) is called in.
     pub fn own_thread(mut self) -> Self {
@@ -319,8 +329,11 @@ impl LeasesBuilder {
                 Error::own(ErrorKind::Runtime, format!("cannot start the watchdog thread: {error}"))
             })?,
         };
-        let database = self.store.describe();
-        let setup = Arc::new(Setup { timings: self.timings, clock, on_stuck: self.on_stuck, database });
+        let events = self.on_event.map_or_else(|| Ok(Events::default()), Events::start).map_err(|error| {
+            Error::own(ErrorKind::Runtime, format!("cannot start the thread of the event hook: {error}"))
+        })?;
+        let (timings, on_stuck, database) = (self.timings, self.on_stuck, self.store.describe());
+        let setup = Arc::new(Setup { timings, clock, on_stuck, events, database });
         let (runtime, commands) = driver::start(&self.store, &setup, self.own_thread)?;
         let instance = self.instance.unwrap_or_else(Instance::current);
         Ok(Leases(Arc::new(Client::new(self.store, setup, instance, self.probe, (runtime, commands)))))

@@ -51,9 +51,18 @@ impl Notices {
     ///
     /// Dropping the future loses nothing.
     pub async fn about(&mut self, name: &LeaseName) {
+        self.wait(|heard| heard == name).await;
+    }
+
+    /// The same of all names that begin with `prefix`.
+    pub async fn about_any(&mut self, prefix: &str) {
+        self.wait(|heard| heard.as_str().starts_with(prefix)).await;
+    }
+
+    async fn wait(&mut self, is_meant: impl Fn(&LeaseName) -> bool) {
         loop {
             match self.0.recv().await {
-                Ok(Some(other)) if other != *name => {}
+                Ok(Some(heard)) if !is_meant(&heard) => {}
                 Ok(_) | Err(RecvError::Lagged(_)) => return,
                 Err(RecvError::Closed) => return std::future::pending().await,
             }

@@ -9,6 +9,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use crate::clock::{Alarm, Clock, Moment};
+use crate::events::{Events, Transition};
+use crate::health::Health;
 use crate::store::StoreError;
 use crate::watchdog;
 use crate::{ErrorKind, Holder, LeaseName, Term, Timings};
@@ -67,6 +69,7 @@ pub(crate) struct Setup {
     pub(crate) timings: Timings,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) on_stuck: StuckHook,
+    pub(crate) events: Events,
     /// The place, for messages.
     pub(crate) database: String,
 }
@@ -176,6 +179,14 @@ impl LeaseState {
         !self.lost.load(Ordering::Acquire) && self.now() < self.deadline()
     }
 
+    pub(crate) fn health(&self) -> Health {
+        let (now, good) = (self.now(), self.good());
+        let held = self.check();
+        let (renewed_ago, left) = (now.since(good), self.deadline().since(now));
+        let well = held && renewed_ago <= self.setup.timings.renew() * 2;
+        Health { held, renewed_ago, left: if held { left } else { Duration::ZERO }, well }
+    }
+
     /// A renewal attempt begins.
     pub(crate) fn sent(&self, started: Moment) {
         self.sent.fetch_max(nanos(started), Ordering::AcqRel);
@@ -235,8 +246,20 @@ impl LeaseState {
         self.status.subscribe()
     }
 
-    pub(crate) fn ask_stop(&self) {
-        self.status.send_if_modified(|status| !std::mem::replace(&mut status.stopping, true));
+    /// Somebody asked this term to step down.
+    pub(crate) fn ask_step_down(&self) {
+        if self.ask_stop() {
+            self.tell(Transition::StepDownAsked);
+        }
+    }
+
+    pub(crate) fn tell(&self, what: Transition) {
+        self.setup.events.tell(&self.name, self.term, what);
+    }
+
+    /// Answers whether it was the first to ask.
+    pub(crate) fn ask_stop(&self) -> bool {
+        self.status.send_if_modified(|status| !std::mem::replace(&mut status.stopping, true))
     }
 
     pub(crate) fn settled(&self, settled: Settled) {
@@ -281,6 +304,7 @@ impl LeaseState {
     }
 
     fn after_loss(self: &Arc<Self>, reason: &LossReason, at: Moment) {
+        self.tell(Transition::Lost(reason.clone()));
         drop(lock(&self.deadline_alarm).take());
         let supervised = lock(&self.work).supervised;
         if supervised && self.work_may_run() {
@@ -393,6 +417,7 @@ impl LeaseState {
             reason: self.reason().unwrap_or(LossReason::Refused),
             lost_for: self.now().since(lost_at),
         };
+        self.tell(Transition::Stuck);
         let (hook, told) = (Arc::clone(&self.setup.on_stuck), stuck.clone());
         watchdog::call_apart(Arc::new(move || hook(&told)));
         watchdog::log_apart(move || {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::client::Client;
 use crate::guard::CarriedRenewal;
 use crate::state::LeaseState;
-use crate::{Holder, LeaseName, LossReason, Moment, Term, Timings};
+use crate::{Health, Holder, LeaseName, LossReason, Moment, Term, Timings};
 
 tokio::task_local! {
     static CURRENT: Tenure;
@@ -62,6 +62,11 @@ impl Tenure {
     /// What pauses between this and the act that follows it, only a fenced transaction survives.
     pub fn check(&self) -> bool {
         self.state.check()
+    }
+
+    /// How well it is held, for a liveness probe.
+    pub fn health(&self) -> Health {
+        self.state.health()
     }
 
     /// The moment, on the clock of the [`Leases`](crate::Leases), at which the lease is lost unless
