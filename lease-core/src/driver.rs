@@ -133,6 +133,12 @@ impl Managed {
         renewal.carried(self.state.good(), now);
         Some(renewal)
     }
+
+    /// When the lease is over though tenures are left: when its row has surely expired. The end of a round is told
+    /// before the row can have expired, or somebody could run it again first.
+    fn over_at(&self) -> Moment {
+        if self.finishes.is_empty() { self.state.row_expired_by() } else { self.state.grace_over() }
+    }
 }
 
 /// A statement that came back.
@@ -168,8 +174,11 @@ impl Driver {
                 self.settle(id);
             }
             Command::Finish(state, finish, open) => match self.leases.get_mut(&state.id) {
-                Some(managed) => managed.finishes.push((finish, open)),
-                // Given back already, or being so; nothing of ours acts under it any more.
+                Some(managed) => {
+                    managed.finishes.push((finish, open));
+                    self.settle(state.id);
+                }
+                // Given back already, or being so, or expired.
                 None => self.give_back([GiveBack { state, finish: Some(finish), open }]),
             },
             Command::ShutDown => {
@@ -221,15 +230,15 @@ impl Driver {
     fn look(&mut self, id: u64, now: Moment, outgoing: &mut Outgoing) {
         let Some(managed) = self.leases.get_mut(&id) else { return };
         if managed.state.is_ended() {
-            // Tenures are left, and nothing but the row's expiry ends their lease.
-            let expired_by = managed.state.row_expired_by();
-            if now >= expired_by {
-                managed.state.settled(Settled::Done);
-                if let Some(Managed { state, finishes, .. }) = self.leases.remove(&id) {
-                    self.record(&state, finishes);
+            // Tenures are left, and nothing but time ends their lease.
+            let over_at = managed.over_at();
+            if now < over_at {
+                self.due.entry(over_at).or_default().push(id);
+            } else if let Some(Managed { state, finishes, .. }) = self.leases.remove(&id) {
+                if finishes.is_empty() {
+                    state.settled(Settled::Done);
                 }
-            } else {
-                self.due.entry(expired_by).or_default().push(id);
+                self.record(&state, finishes);
             }
             return;
         }
@@ -379,7 +388,7 @@ impl Driver {
         let Some(managed) = self.leases.get(&id) else { return };
         if !managed.state.can_settle() {
             if managed.state.is_ended() {
-                self.due.entry(managed.state.row_expired_by()).or_default().push(id);
+                self.due.entry(managed.over_at()).or_default().push(id);
             }
             return;
         }

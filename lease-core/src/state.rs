@@ -221,6 +221,11 @@ impl LeaseState {
         self.reason().map_or(Ok(()), Err)
     }
 
+    /// Before this moment the row cannot expire, and by then work has had its grace, whatever ended the lease.
+    pub(crate) fn grace_over(&self) -> Moment {
+        self.deadline() + self.setup.timings.grace()
+    }
+
     pub(crate) fn reason(&self) -> Option<LossReason> {
         self.status.borrow().lost.clone()
     }
