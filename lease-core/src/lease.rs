@@ -254,7 +254,7 @@ impl Hold {
         self.state.lose(&LossReason::Released);
         if !self.state.is_ended() {
             self.state.end();
-            self.client.lease_ended(self.state.id);
+            self.client.send(Command::Ended(self.state.id));
         }
     }
 }

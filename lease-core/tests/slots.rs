@@ -1,5 +1,7 @@
 //! Rounds of a schedule, on clocks and a database moved by hand.
 
+#![expect(clippy::unchecked_time_subtraction, reason = "constants that a reader can subtract")]
+
 mod common;
 
 mod slots {

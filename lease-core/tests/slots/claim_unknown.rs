@@ -5,7 +5,7 @@ use std::time::Duration;
 use lease_core::{ErrorKind, SlotClaimed};
 use lease_testkit::{Fault, Op};
 
-use super::job::{JOB, Record, at, claim, rerun, round, slot, unfinished};
+use super::job::{JOB, Record, at, claim, ended, rerun, round, slot, unfinished};
 use crate::common::{MS, SECOND, World};
 
 /// What the caller is told in each case: that the claim failed.
@@ -27,7 +27,7 @@ async fn a_round_granted_without_anybody_knowing_is_given_back_and_rerun_once() 
         let leases = world.leases.clone();
         let claiming = tokio::spawn(async move { leases.claim_slot(JOB, at(0), SECOND).await });
         world.play(SECOND * 5).await;
-        claiming.await.unwrap().unwrap_err();
+        ended(claiming).await.unwrap_err();
         // Found by a sweep, though not at once: a ghost is granted only later.
         world.play(SECOND * 10).await;
         assert_eq!(world.record().await, Record::cut_short(0), "{fault:?}");
@@ -54,7 +54,7 @@ async fn a_ghost_of_a_claim_that_was_repeated_meanwhile_is_refused() {
     let leases = world.leases.clone();
     let claiming = tokio::spawn(async move { leases.claim_slot(JOB, at(0), SECOND).await });
     world.play(SECOND * 5).await;
-    claiming.await.unwrap().unwrap_err();
+    ended(claiming).await.unwrap_err();
     let repeated = round(&world.leases, 0).await;
     // Its sweeps release the token of the ghost alone.
     world.play(SECOND * 15).await;
@@ -74,7 +74,7 @@ async fn a_rerun_claimed_without_anybody_knowing_is_used_up_and_given_up_in_time
         let leases = world.leases.clone();
         let claiming = tokio::spawn(async move { leases.claim_rerun(&found[0]).await });
         world.play(SECOND * 5).await;
-        let error = claiming.await.unwrap().unwrap_err();
+        let error = ended(claiming).await.unwrap_err();
         let told = error.to_string();
         assert!(told.starts_with(r#"cannot claim the rerun of slot @1700100000 of lease "job""#), "{told}");
         world.play(SECOND * 10).await;
@@ -96,7 +96,7 @@ async fn a_rerun_whose_claim_surely_was_not_sent_is_not_used_up() {
         let leases = world.leases.clone();
         let claiming = tokio::spawn(async move { leases.claim_rerun(&found[0]).await });
         world.play(SECOND * 5).await;
-        claiming.await.unwrap().unwrap_err();
+        ended(claiming).await.unwrap_err();
         rerun(&world.leases).await.finish(None).await.unwrap();
     }
 }

@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use lease_core::{ErrorKind, FinishAnswer, Leases, SlotClaimed, SlotLease};
 use lease_testkit::{Fault, ManualClock, MemoryStore, Op};
 use tokio::runtime::Builder;
 
-use super::job::{Record, at, claim, rerun, round, unfinished};
+use super::job::{Record, at, claim, ended, rerun, round, unfinished};
 use crate::common::{MS, SECOND, World};
 
 /// Polls once, which sends a future on its way, and drops it.
@@ -52,9 +53,33 @@ async fn the_name_is_given_back_with_the_end_when_the_last_tenure_has_gone() {
     assert_eq!(world.store.calls(Op::FinishSlot), 0);
     drop(tenure);
     world.play(MS).await;
-    assert_eq!(finishing.await.unwrap().unwrap(), FinishAnswer::Finished);
+    assert_eq!(ended(finishing).await.unwrap(), FinishAnswer::Finished);
     assert_eq!(world.record().await, Record::finished(0));
     assert_eq!(world.store.calls(Op::Release), 0);
+}
+
+#[tokio::test]
+async fn a_tenure_dropped_right_before_does_not_free_the_name_without_the_end() {
+    for finish_first in [false, true] {
+        let world = World::new();
+        let round = round(&world.leases, 0).await;
+        let tenure = round.lease().tenure();
+        world.store.next(Op::FinishSlot, Fault::FailBefore(ErrorKind::Unavailable));
+        // All of it before the task that renews hears of any.
+        if finish_first {
+            poll_once(round.finish(None));
+            drop(tenure);
+        } else {
+            drop(tenure);
+            poll_once(round.finish(None));
+        }
+        drop(round);
+        world.play(SECOND).await;
+        assert!(!world.record().await.free);
+        world.play(SECOND).await;
+        assert_eq!(world.record().await, Record::finished(0));
+        assert_eq!(world.store.calls(Op::Release), 0);
+    }
 }
 
 #[tokio::test]
@@ -66,14 +91,16 @@ async fn a_tenure_that_is_kept_does_not_let_the_row_expire_before_the_end_is_rec
         let tenure = kept.lease().tenure();
         if released_before {
             poll_once(kept.release());
+            world.play(SECOND * 5).await;
         }
         let finishing = tokio::spawn(async move { kept.finish(None).await });
         // The deadline and the grace, counted from the claim.
-        world.play(SECOND * 14 + MS * 499).await;
+        let before = if released_before { SECOND * 5 } else { Duration::ZERO };
+        world.play(SECOND * 14 + MS * 499 - before).await;
         assert!(!finishing.is_finished());
         assert_eq!(world.store.calls(Op::FinishSlot), 0);
         world.play(MS).await;
-        assert_eq!(finishing.await.unwrap().unwrap(), FinishAnswer::Finished);
+        assert_eq!(ended(finishing).await.unwrap(), FinishAnswer::Finished);
         world.play(SECOND * 60).await;
         assert_eq!(unfinished(&other).await, []);
         drop(tenure);
@@ -89,9 +116,11 @@ async fn finishing_twice_at_once_or_later_is_finishing_once() {
     let round = round(&world.leases, 10).await;
     let tenure = round.lease().tenure();
     let (one, two) = (round.finish(Some(at(30))), round.finish(Some(at(20))));
-    let both = async { tokio::join!(one, two) };
-    let drop_it = async { drop(tenure) };
-    let ((one, two), ()) = tokio::join!(both, drop_it);
+    let end = async {
+        world.play(SECOND).await;
+        drop(tenure);
+    };
+    let (one, two, ()) = tokio::join!(one, two, end);
     assert_eq!((one.unwrap(), two.unwrap()), (FinishAnswer::Finished, FinishAnswer::Finished));
     assert_eq!(world.record().await, Record::finished(30));
     assert_eq!(round.finish(Some(at(40))).await.unwrap(), FinishAnswer::Finished);
@@ -142,7 +171,7 @@ async fn an_end_whose_answer_is_lost_is_told_again() {
         world.store.next(Op::FinishSlot, fault);
         let finishing = tokio::spawn(async move { round.finish(Some(at(0))).await });
         world.play(SECOND * 5).await;
-        assert_eq!(finishing.await.unwrap().unwrap(), FinishAnswer::Finished, "{fault:?}");
+        assert_eq!(ended(finishing).await.unwrap(), FinishAnswer::Finished, "{fault:?}");
         assert_eq!(world.store.calls(Op::FinishSlot), 2);
         // A ghost touches no later round.
         let later = super::job::round(&world.leases, 1).await;
@@ -167,7 +196,7 @@ async fn an_end_is_told_until_the_row_has_expired_while_the_database_is_away() {
     assert!(!finishing.is_finished());
     world.store.heal();
     world.play(SECOND).await;
-    assert_eq!(finishing.await.unwrap().unwrap(), FinishAnswer::Finished);
+    assert_eq!(ended(finishing).await.unwrap(), FinishAnswer::Finished);
 
     let world = World::new();
     let first = round(&world.leases, 0).await;
@@ -175,7 +204,7 @@ async fn an_end_is_told_until_the_row_has_expired_while_the_database_is_away() {
     let finishing = tokio::spawn(async move { first.finish(None).await });
     // A ttl, a margin and an attempt after the claim; one statement every two seconds.
     world.play(SECOND * 20).await;
-    let error = finishing.await.unwrap().unwrap_err();
+    let error = ended(finishing).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let told = error.to_string();
     assert!(told.starts_with(r#"cannot record the end of slot @1700100000 of lease "job" in"#), "{told}");
@@ -215,7 +244,7 @@ async fn close_waits_for_a_round_in_hand_and_for_its_end_to_be_recorded() {
     world.store.heal();
     world.play(SECOND * 2).await;
     assert!(closing.is_finished());
-    assert_eq!(finishing.await.unwrap().unwrap(), FinishAnswer::Finished);
+    assert_eq!(ended(finishing).await.unwrap(), FinishAnswer::Finished);
 
     // What ends a round after the close is done all the same, and dropping one ends the wait.
     let world = World::new();
@@ -240,7 +269,7 @@ async fn close_ends_though_the_end_of_a_round_is_never_answered() {
     // A ttl, a margin and two attempts.
     world.play(SECOND * 25 + MS * 501).await;
     assert!(closing.is_finished());
-    assert_eq!(finishing.await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
+    assert_eq!(ended(finishing).await.unwrap_err().kind(), ErrorKind::Timeout);
 }
 
 #[test]

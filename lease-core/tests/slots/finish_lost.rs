@@ -3,7 +3,7 @@
 use lease_core::{ErrorKind, FinishAnswer, LossReason, SlotClaimed, SlotLease};
 use lease_testkit::{Fault, Op};
 
-use super::job::{JOB, Record, at, claim, rerun, round, unfinished};
+use super::job::{JOB, Record, at, claim, ended, rerun, round, unfinished};
 use crate::common::{MS, SECOND, World};
 
 /// A round that loses its lease while the row still carries its token, with an hour to live: as only the answer tells
@@ -111,11 +111,11 @@ async fn an_end_told_to_a_replaced_database_is_told_again_and_its_failure_known(
     world.store.next(Op::FinishSlot, Fault::FailBefore(ErrorKind::Replaced));
     let finishing = tokio::spawn(async move { first.finish(None).await });
     world.play(SECOND * 2).await;
-    assert_eq!(finishing.await.unwrap().unwrap(), FinishAnswer::Finished);
+    assert_eq!(ended(finishing).await.unwrap(), FinishAnswer::Finished);
 
     let first = round(&world.leases, 1).await;
     world.store.always(Op::FinishSlot, Fault::FailBefore(ErrorKind::Replaced));
     let finishing = tokio::spawn(async move { first.finish(None).await });
     world.play(SECOND * 25).await;
-    assert_eq!(finishing.await.unwrap().unwrap_err().kind(), ErrorKind::Replaced);
+    assert_eq!(ended(finishing).await.unwrap_err().kind(), ErrorKind::Replaced);
 }

@@ -1,9 +1,12 @@
 //! One scheduled name, its instants in seconds since the test began, and what is on record of it.
 
+use std::future::Future;
 use std::time::{Duration, SystemTime};
 
 use lease_core::store::{DbTime, Inspection};
 use lease_core::{Leases, Slot, SlotClaimed, SlotLease, UnfinishedSlot};
+
+use tokio::task::JoinHandle;
 
 use crate::common::{World, name};
 
@@ -55,6 +58,13 @@ pub(crate) async fn rerun(leases: &Leases) -> SlotLease {
     let found = unfinished(leases).await;
     assert_eq!(found.len(), 1);
     leases.claim_rerun(&found[0]).await.unwrap().unwrap()
+}
+
+/// The output of a task that must have ended by now: nobody moves the clock while it is waited for.
+#[track_caller]
+pub(crate) fn ended<T>(task: JoinHandle<T>) -> impl Future<Output = T> {
+    assert!(task.is_finished(), "the task has not ended");
+    async { task.await.unwrap() }
 }
 
 /// What is on record of the job.

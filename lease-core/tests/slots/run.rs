@@ -11,7 +11,7 @@ use lease_core::{
 use lease_testkit::{Fault, Op};
 use tokio::sync::oneshot;
 
-use super::job::{JOB, OwnError, Record, at, rerun, round};
+use super::job::{JOB, OwnError, Record, at, ended, rerun, round};
 use crate::common::{MS, SECOND, World, name};
 
 /// What happens to a round whose work then ends in one of four ways, and what comes of it:
@@ -82,11 +82,11 @@ async fn play(event: Event, work: Work, is_rerun: bool) -> String {
         round.release().await.unwrap();
         round = rerun(&world.leases).await;
     }
-    let (end, ended) = oneshot::channel::<()>();
+    let (end, told) = oneshot::channel::<()>();
     let running = tokio::spawn(round.run(
         || None,
         move |_| async move {
-            let _ = ended.await;
+            let _ = told.await;
             match work {
                 Work::Ok => Ok(7),
                 Work::Err => Err(OwnError),
@@ -102,7 +102,7 @@ async fn play(event: Event, work: Work, is_rerun: bool) -> String {
         world.play(MS).await;
     }
     // The work ends before what is spawned next runs, and its supervisor looks after that.
-    drop(end.send(()));
+    end.send(()).unwrap_or_default();
     let leases = world.leases.clone();
     match event {
         Event::ShutdownAfterReturn => drop(tokio::spawn(async move { leases.shutdown() })),
@@ -155,7 +155,9 @@ fn result_of(result: Result<i32, RunError<i32, OwnError>>) -> String {
         Ok(7) => "value".to_owned(),
         Err(RunError::Work(OwnError)) => "own error".to_owned(),
         Err(RunError::Panicked { message, .. }) if message == "planted" => "panic".to_owned(),
-        Err(RunError::Lost { reason: LossReason::Refused, output: made }) => format!("refused{}", output(made)),
+        Err(RunError::Lost { reason: LossReason::Refused, output: made }) => {
+            format!("refused{}", output(made))
+        }
         Err(RunError::Lost { reason: LossReason::Deadline { .. }, output: made }) => {
             format!("deadline{}", output(made))
         }
@@ -189,11 +191,11 @@ fn counted(
 async fn what_passed_is_asked_once_when_the_last_tenure_has_gone() {
     let world = World::new();
     let (asked, passed) = counted(Some(at(3)));
-    let (end, ended) = oneshot::channel::<()>();
+    let (end, told) = oneshot::channel::<()>();
     let running = tokio::spawn(round(&world.leases, 0).await.run(passed, async move |tenure: Tenure| {
         tokio::spawn(async move {
             let _tenure = tenure;
-            let _ = ended.await;
+            let _ = told.await;
         });
         Ok::<_, OwnError>(())
     }));
@@ -204,7 +206,7 @@ async fn what_passed_is_asked_once_when_the_last_tenure_has_gone() {
     world.store.next(Op::FinishSlot, Fault::FailAfter(ErrorKind::Unavailable));
     end.send(()).unwrap();
     world.play(SECOND * 3).await;
-    assert!(matches!(running.await.unwrap().end, RoundEnd::Finished(FinishAnswer::Finished)));
+    assert!(matches!(ended(running).await.end, RoundEnd::Finished(FinishAnswer::Finished)));
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     assert_eq!(world.record().await, Record::finished(3));
 }
@@ -220,15 +222,17 @@ async fn what_passed_is_not_asked_of_a_round_that_is_cut_short() {
     let running = tokio::spawn(round(&world.leases, 0).await.run(passed, working));
     world.play(SECOND).await;
     world.leases.shutdown();
-    assert!(matches!(running.await.unwrap().end, RoundEnd::CutShort));
+    world.play(MS).await;
+    assert!(matches!(ended(running).await.end, RoundEnd::CutShort));
     assert_eq!(asked.load(Ordering::SeqCst), 0);
     assert_eq!(world.record().await, Record::cut_short(0));
 }
 
+type Passed = Box<dyn FnOnce() -> Option<SystemTime> + Send>;
+
 #[tokio::test]
 async fn what_cannot_have_passed_skips_nothing_and_the_round_is_finished() {
     let before_1970 = SystemTime::UNIX_EPOCH - SECOND;
-    type Passed = Box<dyn FnOnce() -> Option<SystemTime> + Send>;
     let cases: [Passed; 5] = [
         Box::new(|| panic!("asking panics")),
         Box::new(move || Some(before_1970)),
@@ -262,7 +266,7 @@ async fn a_database_that_is_away_is_told_when_it_comes_back_within_the_lease() {
         world.play(away).await;
         world.store.heal();
         world.play(SECOND * 2).await;
-        let done: Round<i32, OwnError> = running.await.unwrap();
+        let done: Round<i32, OwnError> = ended(running).await;
         // What the work made is ours to keep in both cases.
         assert_eq!(done.result.unwrap(), 7);
         match done.end {
@@ -281,11 +285,11 @@ async fn a_round_that_outlived_its_lease_says_whether_its_end_is_on_record() {
         let world = World::new();
         let other = world.other();
         let first = round(&world.leases, 0).await;
-        let (end, ended) = oneshot::channel::<()>();
+        let (end, told) = oneshot::channel::<()>();
         let running = tokio::spawn(first.run(
             || None,
             async move |_| {
-                let _ = ended.await;
+                let _ = told.await;
                 Ok::<_, OwnError>(7)
             },
         ));
@@ -294,8 +298,12 @@ async fn a_round_that_outlived_its_lease_says_whether_its_end_is_on_record() {
         let next = if later_claimed { round(&other, 1).await } else { rerun(&other).await };
         world.play(SECOND * 3).await;
         end.send(()).unwrap();
-        let done = running.await.unwrap();
-        assert!(matches!(done.result, Err(RunError::Lost { reason: LossReason::Refused, output: Some(Ok(7)) })));
+        world.play(MS).await;
+        let done = ended(running).await;
+        assert!(matches!(
+            done.result,
+            Err(RunError::Lost { reason: LossReason::Refused, output: Some(Ok(7)) })
+        ));
         let RoundEnd::Finished(FinishAnswer::Lost { recorded }) = done.end else { panic!("{done:?}") };
         assert_eq!(recorded, !later_claimed);
         assert!(next.lease().check(), "the successor keeps the name");
@@ -308,7 +316,14 @@ async fn work_is_not_begun_under_a_lease_that_is_lost_and_the_round_is_cut_short
     let world = World::new();
     let lost: SlotLease = round(&world.leases, 0).await;
     world.clock.jump(SECOND * 10);
-    let done = lost.run(|| panic!("asked"), async |_| -> Result<(), OwnError> { panic!("begun") }).await;
+    let (asked, passed) = counted(None);
+    let (worked, work) = counted(None);
+    let working = async move |_| {
+        work();
+        Ok::<_, OwnError>(())
+    };
+    let done = lost.run(passed, working).await;
+    assert_eq!((worked.load(Ordering::SeqCst), asked.load(Ordering::SeqCst)), (0, 0));
     assert!(matches!(done.result, Err(RunError::Lost { reason: LossReason::Deadline { .. }, output: None })));
     assert!(matches!(done.end, RoundEnd::CutShort));
     world.play(MS).await;
@@ -334,5 +349,5 @@ async fn close_waits_for_work_that_ends_well_and_for_its_end() {
     world.play(SECOND).await;
     tokio::time::timeout(SECOND * 60, world.leases.close()).await.unwrap();
     assert_eq!(world.record().await, Record::finished(0));
-    assert!(matches!(running.await.unwrap().end, RoundEnd::Finished(FinishAnswer::Finished)));
+    assert!(matches!(ended(running).await.end, RoundEnd::Finished(FinishAnswer::Finished)));
 }

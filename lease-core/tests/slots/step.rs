@@ -91,7 +91,9 @@ impl Scheduler {
 
 #[tokio::test]
 async fn a_statement_that_goes_wrong_once_costs_no_round_but_an_unknown_rerun() {
-    for (cut, op) in WHOLE.map(|op| (false, op)).into_iter().chain(WHOLE.into_iter().chain(CUT).map(|op| (true, op))) {
+    for (cut, op) in
+        WHOLE.map(|op| (false, op)).into_iter().chain(WHOLE.into_iter().chain(CUT).map(|op| (true, op)))
+    {
         for fault in FAULTS {
             let (notes, record) = play(cut, op, |store| store.next(op, fault)).await;
             let case = format!("{op:?}, {fault:?}, cut: {cut}");

@@ -9,7 +9,7 @@ use lease_core::{Error, ErrorKind, Slot, SlotClaimed};
 use lease_testkit::{Fault, Op};
 use tokio::task::JoinHandle;
 
-use super::job::{JOB, Record, at, claim, granted, unfinished};
+use super::job::{JOB, Record, at, claim, ended, granted, unfinished};
 use crate::common::{MS, SECOND, World};
 
 /// Claims an instant two seconds ahead.
@@ -26,7 +26,7 @@ async fn an_instant_within_the_bound_is_granted_when_it_comes_and_not_before() {
     assert!(!claiming.is_finished());
     world.play(MS).await;
     assert!(claiming.is_finished());
-    drop(granted(claiming.await.unwrap().unwrap()));
+    drop(granted(ended(claiming).await.unwrap()));
     assert_eq!(world.store.calls(Op::ClaimSlot), 2);
 }
 
@@ -37,7 +37,7 @@ async fn an_instant_beyond_the_bound_is_not_waited_for() {
         let claiming = waiting(&world, bound);
         world.play(Duration::ZERO).await;
         assert!(claiming.is_finished());
-        let claimed = claiming.await.unwrap().unwrap();
+        let claimed = ended(claiming).await.unwrap();
         assert!(matches!(claimed, SlotClaimed::NotYet(left) if left == SECOND * 2));
         assert_eq!(world.store.calls(Op::ClaimSlot), 1);
         assert_eq!(world.leases.last_slot(JOB).await.unwrap(), None);
@@ -53,7 +53,7 @@ async fn a_database_clock_stepped_back_during_the_wait_lengthens_it_within_the_b
     world.play(SECOND * 2 - MS).await;
     assert!(!claiming.is_finished());
     world.play(MS).await;
-    drop(granted(claiming.await.unwrap().unwrap()));
+    drop(granted(ended(claiming).await.unwrap()));
     assert_eq!(world.store.calls(Op::ClaimSlot), 3);
 
     let world = World::new();
@@ -61,7 +61,7 @@ async fn a_database_clock_stepped_back_during_the_wait_lengthens_it_within_the_b
     world.play(SECOND).await;
     world.database.step_clock(-1_001);
     world.play(SECOND).await;
-    let claimed = claiming.await.unwrap().unwrap();
+    let claimed = ended(claiming).await.unwrap();
     assert!(matches!(claimed, SlotClaimed::NotYet(left) if left == MS * 1_001));
 }
 
@@ -76,7 +76,7 @@ async fn a_database_clock_stepped_forward_during_the_wait_skips_nothing_and_repe
             granted(claim(&world.other(), 2).await).finish(None).await.unwrap();
         }
         world.play(SECOND).await;
-        match claiming.await.unwrap().unwrap() {
+        match ended(claiming).await.unwrap() {
             SlotClaimed::Granted(_) => assert!(!taken),
             SlotClaimed::Passed => assert!(taken),
             refused => panic!("{refused:?}"),
@@ -90,7 +90,8 @@ async fn a_shutdown_ends_the_wait() {
     let claiming = waiting(&world, SECOND * 2);
     world.play(SECOND).await;
     world.leases.shutdown();
-    assert_eq!(claiming.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    world.play(MS).await;
+    assert_eq!(ended(claiming).await.unwrap_err().kind(), ErrorKind::Closed);
     world.play(SECOND * 60).await;
     assert_eq!(world.store.calls(Op::ClaimSlot), 1);
     assert_eq!(world.leases.claim_slot(JOB, at(0), SECOND).await.unwrap_err().kind(), ErrorKind::Closed);
@@ -114,7 +115,7 @@ async fn a_failure_after_the_wait_is_told() {
     world.play(SECOND).await;
     world.store.next(Op::ClaimSlot, Fault::FailBefore(ErrorKind::Unavailable));
     world.play(SECOND).await;
-    let error = claiming.await.unwrap().unwrap_err();
+    let error = ended(claiming).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let told = error.to_string();
     assert!(told.starts_with(r#"cannot claim slot @1700100002 of lease "job" in memory"#), "{told}");
@@ -129,7 +130,8 @@ async fn an_instant_at_the_end_of_time_may_be_waited_for_without_a_bound() {
     assert!(!claiming.is_finished());
     assert_eq!(world.store.calls(Op::ClaimSlot), 1);
     world.leases.shutdown();
-    assert_eq!(claiming.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    world.play(MS).await;
+    assert_eq!(ended(claiming).await.unwrap_err().kind(), ErrorKind::Closed);
 }
 
 #[tokio::test]

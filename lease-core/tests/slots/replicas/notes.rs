@@ -81,7 +81,7 @@ pub(crate) enum Told {
 const FINISHED: Option<Told> = Some(Told::Finished(FinishAnswer::Finished));
 
 impl Told {
-    pub(crate) fn of(round: Round<(), OwnError>) -> Self {
+    pub(crate) fn of(round: &Round<(), OwnError>) -> Self {
         match round.end {
             RoundEnd::Finished(answer) => Self::Finished(answer),
             RoundEnd::CutShort => Self::CutShort,
@@ -162,7 +162,7 @@ impl Notes {
             let (before, after) = (&runs[..n], &runs[n + 1..]);
             granted_by_the_rules(run, before);
             ended_by_the_rules(run, after);
-            if !before.iter().chain(&runs[n..]).any(|other| other.slot == run.slot && other.returned.is_some()) {
+            if !runs.iter().any(|other| other.slot == run.slot && other.returned.is_some()) {
                 accounted_for(run, after, left);
             }
         }
@@ -208,22 +208,24 @@ fn accounted_for(run: &Run, after: &[Run], left: Record) {
         None => left.unfinished.map(|slot| (slot, left.rerun == Some(slot))),
     };
     match given_up {
-        Some((slot, rerun)) if slot == run.slot => assert!(rerun || !run.rerun, "its rerun is forgotten: {run:?}"),
+        Some((slot, rerun)) if slot == run.slot => {
+            assert!(rerun || !run.rerun, "its rerun is forgotten: {run:?}");
+        }
         Some((slot, _)) => assert!(slot > run.slot, "an older one is given up in its place: {run:?}"),
         None => panic!("it is lost: {run:?}"),
     }
 }
 
 fn with_counts(mut counts: Counts, runs: &[Run]) -> Counts {
-    let mut count = |event, how_often: usize| drop(counts.insert(event, how_often));
     let those = |which: &dyn Fn(&Run) -> bool| runs.iter().filter(|run| which(run)).count();
-    count(Event::Finished, those(&|run| run.told == FINISHED));
-    count(Event::Rerun, those(&|run| run.rerun));
-    count(Event::GivenUp, those(&|run| run.superseded.is_some()));
-    count(Event::Skipped, those(&|run| run.told == FINISHED && run.passed > Some(run.slot)));
-    count(Event::Uncertain, those(&|run| run.returned.is_some() && run.told != FINISHED));
+    counts.insert(Event::Finished, those(&|run| run.told == FINISHED));
+    counts.insert(Event::Rerun, those(&|run| run.rerun));
+    counts.insert(Event::GivenUp, those(&|run| run.superseded.is_some()));
+    counts.insert(Event::Skipped, those(&|run| run.told == FINISHED && run.passed > Some(run.slot)));
+    counts.insert(Event::Uncertain, those(&|run| run.returned.is_some() && run.told != FINISHED));
     let ended: Vec<_> = runs.iter().filter(|run| run.returned == Some(Returned::Value)).collect();
     // That the first one was not told as recorded has been seen above.
-    count(Event::Twice, ended.windows(2).filter(|pair| pair[0].slot == pair[1].slot).count());
+    let twice = ended.windows(2).filter(|pair| pair[0].slot == pair[1].slot).count();
+    counts.insert(Event::Twice, twice);
     counts
 }

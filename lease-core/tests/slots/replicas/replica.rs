@@ -38,7 +38,8 @@ impl Replica {
             let _inside = runtime.enter();
             Leases::builder(store).clock(clock.clone()).build().unwrap()
         };
-        let scheduler = Scheduler { id, leases, clock: clock.clone(), chaos: chaos.clone(), notes: notes.clone() };
+        let scheduler =
+            Scheduler { id, leases, clock: clock.clone(), chaos: chaos.clone(), notes: notes.clone() };
         runtime.spawn(scheduler.clone().serve());
         Self { runtime, scheduler, database: database.clone(), down: 0 }
     }
@@ -54,7 +55,7 @@ impl Replica {
             _ => self.down -= 1,
         }
         self.runtime.block_on(async {
-            for _ in 0..16 {
+            for _ in 0..12 {
                 tokio::task::yield_now().await;
             }
         });
@@ -69,14 +70,14 @@ impl Replica {
         let empty = Builder::new_current_thread().build().unwrap();
         drop(std::mem::replace(&mut self.runtime, empty));
         self.scheduler.notes.killed(self.scheduler.id);
-        self.down = 1 + self.scheduler.chaos.below(100);
+        self.down = 1 + self.scheduler.chaos.below(50);
     }
 
     /// Shuts down in order, and starts anew after that.
     pub(crate) fn stop(&mut self) {
         self.scheduler.leases.shutdown();
         self.scheduler.notes.count(Event::Stopped);
-        self.down = 200;
+        self.down = 100;
     }
 }
 
@@ -103,7 +104,9 @@ impl Scheduler {
 
     async fn step(&self) -> Result<(), Error> {
         for found in self.leases.unfinished_slots([JOB]).await? {
-            if let Some(Some(round)) = self.perhaps_dropped(self.leases.claim_rerun(&found)).await.transpose()? {
+            if let Some(Some(round)) =
+                self.perhaps_dropped(self.leases.claim_rerun(&found)).await.transpose()?
+            {
                 self.run(round).await;
             }
         }
@@ -145,7 +148,7 @@ impl Scheduler {
             let (working, passing) = (self.clone(), self.clone());
             let work = async move |tenure| working.work(&tenure, run).await;
             let passed = move || passing.passed(run);
-            self.perhaps_dropped(async { Told::of(round.run(passed, work).await) }).await
+            self.perhaps_dropped(async { Told::of(&round.run(passed, work).await) }).await
         };
         self.notes.told(run, told.unwrap_or(Told::Nobody));
     }
