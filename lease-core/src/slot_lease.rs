@@ -18,7 +18,8 @@ impl Leases {
     ///
     /// The instant is kept in whole milliseconds since 1970 UTC, cut down. It must have come by the clock of the
     /// *database*, so a replica whose clock runs ahead cannot make others skip. For one that has not come this
-    /// waits, for at most `wait` by the local clock (zero: not at all); it does not wait for a name that is held.
+    /// waits, for at most `wait` by the local clock (zero: not at all), and asks again when it should have come; it
+    /// does not wait for a name that is held.
     ///
     /// Dropping the future leaves nothing behind but, when the claim had been sent, perhaps a round that is cut
     /// short: a grant that nobody waits for is given back, and found by [`unfinished_slots`](Self::unfinished_slots).
@@ -212,10 +213,12 @@ impl SlotLease {
     ///   stop ([`Tenure::stopping`]: shutdown, step-down) or after the lease was lost. So work that heeds a request
     ///   to stop and leaves something undone returns an error.
     ///
-    /// `passed` is asked when the work has run to its end; see [`finish`](Self::finish). It must not block. Work that is
-    /// never overrun answers `None`. One that panics or cannot be a slot counts as `None`.
+    /// `passed` is asked once, when the work has run to its end and every tenure has gone, and not of a round cut short;
+    /// see [`finish`](Self::finish). It must not block. Work that is never overrun answers `None`. One that panics or
+    /// cannot be a slot counts as `None`.
     ///
-    /// Dropping the future asks the work to stop and aborts it, and ends the round in the background.
+    /// Dropping the future asks the work to stop and aborts it, and ends the round in the background: as finished if the
+    /// work had returned, else as cut short.
     pub async fn run<F, Fut, T, E>(
         self,
         passed: impl FnOnce() -> Option<SystemTime> + Send + 'static,
