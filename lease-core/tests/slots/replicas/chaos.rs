@@ -1,6 +1,6 @@
 //! What goes wrong, by a seed.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,11 +14,17 @@ pub(crate) struct Chaos {
     clock: Arc<ManualClock>,
     random: Arc<Mutex<u64>>,
     ended: Arc<AtomicBool>,
+    answers_lost: Arc<AtomicUsize>,
 }
 
 impl Chaos {
     pub(crate) fn new(seed: u64, clock: Arc<ManualClock>) -> Self {
-        Self { clock, random: Arc::new(Mutex::new(seed)), ended: Arc::default() }
+        Self {
+            clock,
+            random: Arc::new(Mutex::new(seed)),
+            ended: Arc::default(),
+            answers_lost: Arc::default(),
+        }
     }
 
     /// Nothing goes wrong from now on.
@@ -46,6 +52,10 @@ impl Chaos {
         !self.has_ended() && self.below(times) == 0
     }
 
+    pub(crate) fn answers_lost(&self) -> usize {
+        self.answers_lost.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn up_to(&self, longest: Duration) -> Duration {
         MS * u32::try_from(self.below(u64::try_from(longest.as_millis()).unwrap())).unwrap()
     }
@@ -64,10 +74,15 @@ impl Chaos {
                 };
                 *away = (now + SECOND * 8 + chaos.up_to(SECOND * 25), how);
             }
-            if now < away.0 && !chaos.has_ended() {
-                return Some(away.1);
+            let fault = if now < away.0 && !chaos.has_ended() {
+                Some(away.1)
+            } else {
+                chaos.one_in(8).then(|| chaos.fault())
+            };
+            if fault.is_some_and(loses_the_answer) {
+                chaos.answers_lost.fetch_add(1, Ordering::SeqCst);
             }
-            chaos.one_in(8).then(|| chaos.fault())
+            fault
         }
     }
 
@@ -83,5 +98,14 @@ impl Chaos {
             6 => Fault::HangAfter,
             _ => Fault::Ghost(delay * 2),
         }
+    }
+}
+
+/// Whether the statement takes place, and nobody who asked gets to know within an attempt.
+fn loses_the_answer(fault: Fault) -> bool {
+    match fault {
+        Fault::FailBefore(_) | Fault::HangBefore | Fault::DelayBefore(_) => false,
+        Fault::DelayAfter(delay) => delay > SECOND * 5,
+        Fault::FailAfter(_) | Fault::FailLate(..) | Fault::HangAfter | Fault::Ghost(_) => true,
     }
 }

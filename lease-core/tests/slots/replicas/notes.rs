@@ -20,7 +20,9 @@ pub(crate) enum Event {
     GivenUp,
     /// An end skipped later instants.
     Skipped,
-    /// A statement of a step failed, or its answer never came.
+    /// A statement took place, or did so later, and its answer never came, or came too late.
+    AnswerLost,
+    /// A claim of a step failed, or its look for what was cut short.
     StepFailed,
     Killed,
     KilledInARound,
