@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use lease_core::{
-    ErrorKind, FinishAnswer, LeaseStore, LossReason, Round, RoundEnd, RunError, SlotLease, Tenure,
+    ErrorKind, FinishAnswer, LeaseStore, Leases, LossReason, Round, RoundEnd, RunError, SlotLease,
+    SystemClock, Tenure,
 };
-use lease_testkit::{Fault, Op};
+use lease_testkit::{Fault, FaultStore, MemoryStore, Op};
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use super::job::{JOB, OwnError, Record, at, ended, rerun, round};
+use super::job::{JOB, OwnError, Record, at, ended, granted, rerun, round};
 use crate::common::{MS, SECOND, World, name};
 
 /// What happens to a round whose work then ends in one of four ways, and what comes of it:
@@ -350,4 +352,21 @@ async fn close_waits_for_work_that_ends_well_and_for_its_end() {
     tokio::time::timeout(SECOND * 60, world.leases.close()).await.unwrap();
     assert_eq!(world.record().await, Record::finished(0));
     assert!(matches!(ended(running).await.end, RoundEnd::Finished(FinishAnswer::Finished)));
+}
+
+#[test]
+fn on_several_threads_no_name_is_given_back_without_the_end_of_its_round() {
+    let runtime = Builder::new_multi_thread().worker_threads(3).build().unwrap();
+    let store = FaultStore::new(MemoryStore::new(), SystemClock::shared().unwrap());
+    runtime.block_on(async {
+        let leases = Leases::builder(store.clone()).own_thread().build().unwrap();
+        for ms in 1..=3_000 {
+            let instant = SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+            let round = granted(leases.claim_slot(JOB, instant, Duration::ZERO).await.unwrap());
+            let done = tokio::spawn(round.run(|| None, async |_| Ok::<_, OwnError>(()))).await.unwrap();
+            assert!(matches!(done.end, RoundEnd::Finished(FinishAnswer::Finished)), "{done:?}");
+        }
+        leases.close().await;
+    });
+    assert_eq!((store.calls(Op::FinishSlot), store.calls(Op::Release)), (3_000, 0));
 }
