@@ -13,6 +13,8 @@ use super::statement::{Answer, Shape, Statement, shape};
 
 /// How often each pair is raced.
 const ROUNDS: usize = 2;
+/// How many names are raced on at a time.
+const AT_ONCE: usize = 4;
 
 /// Those that meet three at a time: what happens to a round, and what may come after it.
 const OF_SLOTS: [Write; 6] = [
@@ -83,29 +85,35 @@ async fn act_one_after_the_other<const N: usize>(cx: &Context, before: Before, a
     let mut starts = Vec::new();
     for writes in all {
         for round in 0..ROUNDS {
-            let start = Start::new(cx, &format!("{writes:?} {round}"), before);
-            start.make(&*stores[0]).await.unwrap_or_else(|error| panic!("a name failed to be made: {error}"));
-            starts.push((*writes, start));
+            starts.push((*writes, Start::new(cx, &format!("{writes:?} {round}"), before)));
+        }
+    }
+    for some in starts.chunks(AT_ONCE) {
+        for made in join_all(some.iter().map(|(_, start)| start.make(&*stores[0]))).await {
+            made.unwrap_or_else(|error| panic!("a name failed to be made: {error}"));
         }
     }
     if before == Before::Expired {
         cx.expire().await;
     }
-    for (kinds, start) in starts {
-        let claims = start.claims::<N>();
-        let writes: [(Write, &Claim); N] = std::array::from_fn(|n| (kinds[n], &claims[n]));
-        let statements = start
-            .statements(&*stores[0], writes)
-            .await
-            .unwrap_or_else(|error| panic!("inspect failed: {error}"));
-        let answers = at_once(&stores, &statements).await.map(Some);
-        let outcome = (answers, shape(&*stores[0], start.name()).await.expect("inspect works"));
-        let allowed = allowed(&start, writes, &statements).await;
-        assert!(
-            allowed.contains(&outcome),
-            "{kinds:?} ran at once on a name that was {before:?}. The outcome\n  {outcome:?}\nis none that one after the other can have:\n  {allowed:?}"
-        );
+    for some in starts.chunks(AT_ONCE) {
+        join_all(some.iter().map(|(writes, start)| race(&stores, start, *writes))).await;
     }
+}
+
+async fn race<const N: usize>(stores: &[Arc<dyn LeaseStore>; 2], start: &Start, kinds: [Write; N]) {
+    let claims = start.claims::<N>();
+    let writes: [(Write, &Claim); N] = std::array::from_fn(|n| (kinds[n], &claims[n]));
+    let statements =
+        start.statements(&*stores[0], writes).await.unwrap_or_else(|error| panic!("inspect failed: {error}"));
+    let answers = at_once(stores, &statements).await.map(Some);
+    let outcome = (answers, shape(&*stores[0], start.name()).await.expect("inspect works"));
+    let allowed = allowed(start, writes, &statements).await;
+    assert!(
+        allowed.contains(&outcome),
+        "{kinds:?} ran at once on a name that was {:?}. The outcome\n  {outcome:?}\nis none that one after the other can have:\n  {allowed:?}",
+        start.before()
+    );
 }
 
 /// Sends all at the same moment, in turn by one process and another.

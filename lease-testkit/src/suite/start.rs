@@ -125,6 +125,10 @@ impl Start {
         &self.round.name
     }
 
+    pub(crate) fn before(&self) -> Before {
+        self.before
+    }
+
     /// Claims for this name, for the writes that need one.
     pub(crate) fn claims<const N: usize>(&self) -> [Claim; N] {
         [(); N].map(|()| claim_of(&self.round.name))
