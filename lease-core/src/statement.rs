@@ -121,7 +121,7 @@ pub enum SlotAnswer {
         /// The instant given up for this one: the last one claimed, when its round never finished.
         superseded: Option<Superseded>,
     },
-    /// The name is held, for an earlier instant or without one.
+    /// The name is held, for an earlier instant or without one, or somebody is taking it at this moment.
     Held,
     /// The instant, or a later one, has been claimed or skipped already.
     Passed,
@@ -162,7 +162,8 @@ pub enum FinishAnswer {
     /// The lease had been lost. The end is recorded all the same unless a later instant had been
     /// claimed meanwhile.
     Lost {
-        /// Whether this call recorded the end.
+        /// Whether this call recorded the end. After an attempt whose answer was lost, `false` may mean that that one
+        /// did, and that somebody else has claimed the name since.
         recorded: bool,
     },
 }
