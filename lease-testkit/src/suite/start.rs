@@ -22,7 +22,7 @@ pub(crate) enum Write {
     FinishSlot,
     /// The instant after it is skipped.
     FinishSlotPassed,
-    /// By who knows that the lease is lost, and has nothing to skip for others.
+    /// By who knows that the lease is lost: nothing is skipped then, whatever it says.
     FinishSlotLost,
     ClaimRerun,
     Claim,
