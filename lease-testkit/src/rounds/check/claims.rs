@@ -118,12 +118,15 @@ impl<'a> Claims<'a> {
             let fits = |state: &State| state.taken == round.at && self.given_up(*state) == begin.superseded;
             self.states.iter().any(fits)
         };
-        if !fit {
-            let violation =
-                if begin.rerun { self.bad_rerun(round, begin) } else { self.bad_first(round, begin) };
-            self.violations.push(violation);
+        let claimed = State { taken: round.at + 1, open: true, rerun: begin.rerun };
+        if fit {
+            self.states = [claimed].into();
+            return;
         }
-        self.states = [State { taken: round.at + 1, open: true, rerun: begin.rerun }].into();
+        let violation = if begin.rerun { self.bad_rerun(round, begin) } else { self.bad_first(round, begin) };
+        self.violations.push(violation);
+        // What a store that breaks a rule has made of the row is anybody's guess.
+        self.states.insert(claimed);
     }
 
     /// Granted, and lost before the work began. Whether it was a rerun is not said.

@@ -11,18 +11,17 @@ pub(super) fn check(history: &History<'_>) -> Vec<Violation> {
     for (term, round) in &history.rounds {
         held.extend(round.held.iter().map(|entry| (*term, *entry)));
     }
+    // At the same moment the earlier term comes first: nobody can tell.
     held.sort_by_key(|(_, entry)| entry.at);
     let mut violations = Vec::new();
     let mut latest: Option<(i64, &Entry)> = None;
     for (term, entry) in held {
         match latest {
             Some((later, since)) if term < later => {
-                if entry.at > since.at {
-                    let rule =
-                        if matches!(entry.event, Event::Begin { .. }) { Rule::Terms } else { Rule::Overlap };
-                    let what = format!("term {term} is held when term {later} has begun");
-                    violations.push(Violation::new(rule, what, [since, entry]));
-                }
+                let begins = matches!(entry.event, Event::Begin { .. });
+                let rule = if begins { Rule::Terms } else { Rule::Overlap };
+                let what = format!("term {term} is held when term {later} has begun");
+                violations.push(Violation::new(rule, what, [since, entry]));
             }
             Some((same, _)) if same == term => {}
             _ => latest = Some((term, entry)),
