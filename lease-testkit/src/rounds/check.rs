@@ -108,7 +108,7 @@ pub fn check(plan: &Plan, log: &[Entry], rows: &BTreeMap<LeaseName, SlotRow>) ->
         claims.walk();
         claims.end(row);
         violations.append(&mut claims.violations);
-        account.add(history);
+        account.add(history, row);
     }
     Checked { violations, account }
 }

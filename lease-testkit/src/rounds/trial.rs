@@ -29,10 +29,13 @@ const UNTIL: u32 = 180;
 const MID_ROUND: u32 = 10;
 
 /// From one instant of a name to the next.
-const EVERY_MS: i64 = 400;
+const EVERY_MS: i64 = 300;
 
 /// So long before the start the first instant lies, so that some have come and most are still to come.
 const BEFORE_MS: i64 = 2_000;
+
+/// So far the clocks of the workers and of the database may be apart.
+const APART_MS: i64 = 500;
 
 /// The seed of a replay: of what is random here, for what the machine makes of it is not the same again.
 const SEED: &str = "LEASE_ROUNDS_SEED";
@@ -101,9 +104,12 @@ impl Trial {
 /// A schedule that has begun by the database's clock.
 async fn plan(seed: u64, store: &dyn LeaseStore) -> Plan {
     let mut plan = Plan { seed, names: NAMES, instants: INSTANTS, first_ms: 0, every_ms: EVERY_MS };
+    let before = now();
     let found = store.inspect(&plan.names()[0], PATIENCE).await.expect("the table can be read");
+    let (database, here) = (found.now.as_millis(), before - APART_MS..=now() + APART_MS);
     assert_eq!(found.row, None, "the table is not empty");
-    plan.first_ms = found.now.as_millis() - BEFORE_MS;
+    assert!(here.contains(&database), "the clocks of this machine and the database are too far apart");
+    plan.first_ms = database - BEFORE_MS;
     plan
 }
 
@@ -195,22 +201,22 @@ impl<C: Fn() -> Command> Running<C> {
         }
     }
 
-    /// Reads on in the log, and replaces workers that have died by themselves: by their own failing hook, say,
-    /// when the machine stood still for longer than a lease lasts.
+    /// Replaces workers that have died by themselves (by their own failing hook, say, when the machine stood still
+    /// for longer than a lease lasts), and reads on in the log: what a worker that has ended wrote is then all read.
     fn look(&mut self) {
-        self.entries.extend(self.tail.read().expect("the log can be read"));
         let ended = |(worker, child): (&u32, &mut Child)| {
             let status = child.try_wait().expect("a worker can be asked whether it runs");
             status.map(|status| (*worker, status))
         };
         let ended: Vec<(u32, ExitStatus)> = self.alive.iter_mut().filter_map(ended).collect();
+        self.entries.extend(self.tail.read().expect("the log can be read"));
         for (worker, status) in ended {
             self.alive.remove(&worker);
-            let stands = |problem: &str| format!("worker {worker} {problem}, {status}; {}", self.stands());
+            let problem = |what: &str| format!("worker {worker} {what}, {status}; {}", self.stands());
             if status.success() {
-                assert!(!self.killing, "{}", stands("has come to the end before the kills were done"));
+                assert!(!self.killing, "{}", problem("has come to the end before the kills were done"));
             } else {
-                assert!(status.code().is_none(), "{}", stands("has failed"));
+                assert!(status.code().is_none(), "{}", problem("has failed"));
                 self.gone(worker, Event::Died);
             }
         }

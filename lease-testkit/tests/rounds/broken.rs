@@ -264,16 +264,16 @@ const CASES: &[(Rule, Case)] = &[
     (
         Rule::Unclaimed,
         Case {
-            what: "a term is missing, and whoever died did not live then",
+            what: "a term is missing, and whoever died was gone long before or came after",
             log: "
                 100 w1 started pid=1
                 1000 w1 ran R @1000 t1
                 1020 w1 killed
-                2001 w2 begin R @2000 t2 asked=2000
-                2020 w2 cut R @2000 t2
-                3000 w2 ran R @3000 t4 superseded-rerun=2000
-                3100 w3 started pid=3
-                3101 w3 killed",
+                4001 w2 begin R @2000 t2 asked=4000
+                4020 w2 cut R @2000 t2
+                5000 w2 ran R @3000 t4 superseded-rerun=2000
+                5100 w3 started pid=3
+                5101 w3 killed",
             row: [4, 3000, 0, 2000],
         },
     ),
@@ -379,6 +379,21 @@ const CASES: &[(Rule, Case)] = &[
                 2000 w1 ran R @2000 t2
                 3000 w1 ran R @3000 t3",
             row: [3, 4000, 0, 0],
+        },
+    ),
+    (
+        Rule::Row,
+        Case {
+            what: "the row has forgotten an end that was recorded when the lease was lost",
+            log: "
+                1000 w1 ran R @1000 t1
+                2000 w1 ran R @2000 t2
+                3001 w1 begin R @3000 t3 asked=3000
+                3002 w1 cut R @3000 t3
+                3101 w1 begin R @3000 t4 asked=3100 rerun
+                3110 w1 end R @3000 t4
+                3120 w1 lost-recorded R @3000 t4",
+            row: [4, 3000, 3000, 3000],
         },
     ),
     (

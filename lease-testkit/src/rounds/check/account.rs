@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use lease_core::store::SlotRow;
+
 use super::super::log::{Entry, Event};
 use super::history::{History, Told};
 
@@ -23,6 +25,8 @@ pub struct Account {
     pub first_rounds: u32,
     /// Second rounds begun.
     pub reruns: u32,
+    /// Claims granted of which nobody knew: the answer was lost with its worker, or on the way.
+    pub unclaimed: u32,
     /// Workers killed.
     pub kills: u32,
     /// Workers killed in the middle: a round of theirs had begun and nothing was known of its end.
@@ -50,7 +54,10 @@ impl Account {
         account
     }
 
-    pub(super) fn add(&mut self, history: &History<'_>) {
+    pub(super) fn add(&mut self, history: &History<'_>, row: Option<&SlotRow>) {
+        let known = i64::try_from(history.rounds.len()).unwrap_or(i64::MAX);
+        let unclaimed = row.map_or(0, |row| row.term.get()).saturating_sub(known);
+        self.unclaimed = self.unclaimed.saturating_add(u32::try_from(unclaimed).unwrap_or(0));
         for at in 0..history.slots.len() {
             let begun: Vec<&Told<'_>> =
                 history.rounds.values().filter(|round| round.at == at && round.begin.is_some()).collect();
@@ -78,12 +85,13 @@ impl Account {
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ended, ended_by_rerun, ended_twice, given_up, skipped, .. } = self;
-        let Self { first_rounds, reruns, kills, kills_mid_round, deaths, .. } = self;
+        let Self { first_rounds, reruns, unclaimed, kills, kills_mid_round, deaths, .. } = self;
         let instants = self.instants();
         write!(
             f,
             "{instants} instants: {ended} ran to their end, {ended_by_rerun} by their rerun, {ended_twice} twice, \
-             {given_up} given up, {skipped} skipped; {first_rounds} first rounds and {reruns} reruns begun; \
+             {given_up} given up, {skipped} skipped; {first_rounds} first rounds and {reruns} reruns begun, \
+             {unclaimed} claims without anybody's knowing; \
              {kills} kills, {kills_mid_round} of them in the middle of a round, {deaths} deaths"
         )
     }

@@ -56,7 +56,7 @@ impl<'a> Claims<'a> {
     pub(super) fn end(&mut self, row: Option<&SlotRow>) {
         let last = self.history.rounds.keys().next_back().copied().unwrap_or(0);
         self.without_a_word(row.map_or(0, |row| row.term.get()) - last);
-        self.ended_late(None);
+        self.ended_late(Some(i64::MAX));
         let name = &self.history.name;
         let lines = || self.before.last().map(|round| round.lines()).into_iter().flatten();
         let state = row.map_or(Some(State { taken: 0, open: false, rerun: false }), |row| self.read(row));

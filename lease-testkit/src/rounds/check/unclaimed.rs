@@ -6,11 +6,15 @@ use super::super::log::{Entry, Event};
 use super::history::History;
 use super::{Rule, Violation};
 
+/// A claim that was sent can be granted so much later than its sender had heard of it, or was gone: longer than a
+/// store may keep one waiting.
+const LATE_MS: i64 = 2_000;
+
 /// What can have been granted without a line of it.
 struct Excuse {
     /// When its worker began.
     from: i64,
-    /// When its worker was gone, or the claim had failed.
+    /// When its worker was gone, or the claim had failed, and it can no longer be granted.
     to: i64,
 }
 
@@ -56,7 +60,7 @@ fn excuses(history: &History<'_>, log: &[Entry]) -> Vec<Excuse> {
             Event::Unsure(name) => *name == history.name,
             _ => false,
         };
-        known.then(|| Excuse { from: started(entry.worker), to: entry.at })
+        known.then(|| Excuse { from: started(entry.worker), to: entry.at + LATE_MS })
     };
     let mut excuses: Vec<Excuse> = log.iter().filter_map(excuse).collect();
     excuses.sort_by_key(|excuse| excuse.to);
