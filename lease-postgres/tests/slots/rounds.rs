@@ -120,6 +120,18 @@ impl Round {
         round
     }
 
+    pub(crate) fn name(&self) -> LeaseName {
+        self.claim.name.clone()
+    }
+
+    /// The instant that the statement is about.
+    pub(crate) fn slot(&self) -> Slot {
+        match self.statement {
+            Statement::ClaimNew | Statement::ClaimFree | Statement::ClaimSuperseding => slot(SECOND),
+            _ => slot(FIRST),
+        }
+    }
+
     pub(crate) async fn ask(&self, store: &dyn LeaseStore, within: Duration) -> Result<Answer, StoreError> {
         let Self { statement, claim, .. } = self;
         let name = &claim.name;
