@@ -6,7 +6,7 @@ use std::time::Duration;
 use lease_core::store::{Effect, StoreError};
 use lease_testkit::Direction;
 
-use crate::rounds::{Answer, Round, Statement};
+use crate::rounds::{Answer, Columns, Round, Statement};
 use crate::world::World;
 
 /// For what must go well, on however slow a machine.
@@ -156,7 +156,8 @@ impl Cell {
         let after = round.look().await;
         let took_place = after != round.row;
         if took_place {
-            assert_eq!(round.columns(after.as_ref()), round.effect(), "{self:?}: half of it, and {answer:?}");
+            let after = after.as_ref().map(Columns::of);
+            assert_eq!(after, Some(round.effect()), "{self:?}: half of it, and {answer:?}");
         }
         match &answer {
             Ok(answer) => {

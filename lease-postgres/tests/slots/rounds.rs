@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lease_core::store::{
-    Claim, ConditionalAnswer, FinishAnswer, LeaseRow, ReleaseAnswer, SlotAnswer, SlotEnd, StoreError,
+    Claim, ConditionalAnswer, DbTime, FinishAnswer, LeaseRow, ReleaseAnswer, SlotAnswer, SlotEnd, StoreError,
     Superseded, UnfinishedSlot,
 };
 use lease_core::{Holder, Instance, LeaseName, LeaseStore, Slot, Term};
@@ -70,6 +70,20 @@ pub(crate) struct Columns {
     last: i64,
     unfinished: i64,
     rerun: i64,
+}
+
+impl Columns {
+    pub(crate) fn of(row: &LeaseRow) -> Self {
+        let ms = |slot: Option<Slot>| slot.map_or(0, Slot::as_millis);
+        Self {
+            holder: row.holder,
+            term: row.term.get(),
+            released: row.expires_at == DbTime::RELEASED,
+            last: ms(row.slot),
+            unfinished: ms(row.unfinished_slot),
+            rerun: ms(row.rerun_slot),
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -174,26 +188,12 @@ impl Round {
     }
 
     /// The row when all of it has taken place.
-    pub(crate) fn effect(&self) -> Option<Columns> {
-        let before = self.columns(self.row.as_ref());
-        let Some(before) = before else {
-            let holder = self.claim.holder;
-            return Some(Columns {
-                holder,
-                term: 1,
-                released: false,
-                last: SECOND,
-                unfinished: SECOND,
-                rerun: 0,
-            });
-        };
-        let taken = |before: Columns| Columns {
-            holder: self.claim.holder,
-            term: before.term + 1,
-            released: false,
-            ..before
-        };
-        Some(match self.statement {
+    pub(crate) fn effect(&self) -> Columns {
+        let holder = self.claim.holder;
+        let no_row = Columns { holder, term: 0, released: true, last: 0, unfinished: 0, rerun: 0 };
+        let before = self.row.as_ref().map_or(no_row, Columns::of);
+        let taken = |before: Columns| Columns { holder, term: before.term + 1, released: false, ..before };
+        match self.statement {
             Statement::ClaimNew | Statement::ClaimFree | Statement::ClaimSuperseding => {
                 Columns { last: SECOND, unfinished: SECOND, ..taken(before) }
             }
@@ -203,7 +203,7 @@ impl Round {
             Statement::ClaimRerun => Columns { rerun: FIRST, ..taken(before) },
             Statement::UnfinishedSlots | Statement::LastSlot => before,
             Statement::Release => Columns { released: true, ..before },
-        })
+        }
     }
 
     /// As `lease-core` does it after this answer, or after none. `cell` is for messages.
@@ -252,7 +252,11 @@ impl Round {
                     self.answer()
                 };
                 assert_eq!(again, expected, "{cell}");
-                assert_eq!(self.columns(self.look().await.as_ref()), self.effect(), "{cell}: asked again");
+                assert_eq!(
+                    self.look().await.as_ref().map(Columns::of),
+                    Some(self.effect()),
+                    "{cell}: asked again"
+                );
                 self.is_over(cell, FIRST).await;
                 if self.statement == Statement::FinishPassed {
                     self.is_over(cell, SECOND).await;
@@ -278,7 +282,7 @@ impl Round {
     async fn runs_once_more(&self, cell: &str, ms: i64) {
         let told = self.store.unfinished_slots(std::slice::from_ref(&self.claim.name), LONG).await.unwrap();
         let cut_short = self.cut_short(ms, self.look().await.unwrap().term.get());
-        assert_eq!(told, [cut_short.clone()], "{cell}");
+        assert_eq!(told, std::slice::from_ref(&cut_short), "{cell}");
         let rerun = new_claim(&self.claim.name);
         let granted = self.store.claim_rerun(&rerun, &cut_short, LONG).await.unwrap();
         assert!(matches!(granted, ConditionalAnswer::Granted(_)), "{cell}: no rerun");
@@ -301,18 +305,6 @@ impl Round {
 
     pub(crate) async fn look(&self) -> Option<LeaseRow> {
         self.store.inspect(&self.claim.name, LONG).await.unwrap().row
-    }
-
-    pub(crate) fn columns(&self, row: Option<&LeaseRow>) -> Option<Columns> {
-        let ms = |slot: Option<Slot>| slot.map_or(0, Slot::as_millis);
-        row.map(|row| Columns {
-            holder: row.holder,
-            term: row.term.get(),
-            released: row.expires_at.as_millis() == 0,
-            last: ms(row.slot),
-            unfinished: ms(row.unfinished_slot),
-            rerun: ms(row.rerun_slot),
-        })
     }
 
     fn end(&self) -> SlotEnd {
