@@ -190,7 +190,9 @@ impl Replica {
         };
         let mut replica = Self::of(proxy, leases, &Round::before(world, statement).await);
         // On a slow machine the first connections can take more than the time for an attempt.
-        while replica.does(step).await.is_err() {
+        let give_up = Instant::now() + LONG;
+        while let Err(error) = replica.does(step).await {
+            assert!(Instant::now() < give_up, "{error}");
             replica = Self::of(replica.proxy, replica.leases, &Round::before(world, statement).await);
         }
         Self::of(replica.proxy, replica.leases, &Round::before(world, statement).await)
