@@ -4,6 +4,9 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use lease_core::Slot;
+
+use crate::instant;
 
 const AFTER_HELP: &str = "\
 Exit codes: that of the command for `run` (128 + signal; 126 cannot be run,
@@ -34,6 +37,8 @@ pub(crate) enum Sub {
     Status(StatusArguments),
     /// Say who holds what
     List(ListArguments),
+    /// Say what became of the instants of schedules
+    Slots(SlotsArguments),
     /// Create the table, or bring it up to date
     Migrate(DatabaseArguments),
     /// Print the table's definition
@@ -48,6 +53,13 @@ pub(crate) struct RunArguments {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) database: DatabaseArguments,
+    /// The instant of a schedule for which this runs: in all no instant is run twice. RFC 3339, or `@` and
+    /// seconds since 1970
+    #[arg(long, value_name = "TIME", value_parser = instant::parse, allow_hyphen_values = true)]
+    pub(crate) slot: Option<Slot>,
+    /// Run the last instant once more if its round was cut short, and nothing otherwise
+    #[arg(long, conflicts_with_all = ["slot", "wait"])]
+    pub(crate) rerun: bool,
     /// Wait this long to be granted the lease, rather than give up at once
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) wait: Option<Duration>,
@@ -60,7 +72,7 @@ pub(crate) struct RunArguments {
     /// A text to show beside host and process id
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Do not say who holds the lease when somebody else does
+    /// Do not say who holds the lease when somebody else does, nor why there is nothing to run
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// The command and its arguments, after `--`
@@ -81,6 +93,17 @@ pub(crate) struct StatusArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArguments,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SlotsArguments {
+    /// The names, else all that ever had a slot
+    pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) database: DatabaseArguments,
     /// Answer in JSON
