@@ -1,13 +1,16 @@
-//! A claim in flight: never cancelled, and never forgotten while it may still be granted.
+//! A claim in flight, of a name alone or of an instant with it: never cancelled, and never forgotten while
+//! it may still be granted.
 //!
 //! It runs as a task of its own on the runtime that renews, so a caller that goes away leaves it to
 //! end by itself: a grant that nobody waits for is given back. A claim whose answer never came may
 //! be granted by the database later (a ghost): its token is released again and again until one
 //! release finds it, or a ttl has passed, after which such a grant would expire by itself.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -18,8 +21,57 @@ use crate::driver::{self, Command};
 use crate::error::{Effect, Error, ErrorKind, StoreError};
 use crate::renewal::Renewal;
 use crate::state::LeaseState;
-use crate::store::{Claim, ClaimAnswer, ReleaseAnswer};
-use crate::{Holder, Lease, LeaseName, ManualLease, Term};
+use crate::store::{
+    Claim, ClaimAnswer, ConditionalAnswer, ReleaseAnswer, SlotAnswer, Superseded, UnfinishedSlot,
+};
+use crate::{Holder, Lease, LeaseName, LeaseStore, ManualLease, Slot, Term};
+
+/// What is claimed together with the name.
+pub(crate) enum Wanted {
+    /// The name alone.
+    Name,
+    /// An instant of a schedule.
+    Slot(Slot),
+    /// The rerun of a round that was cut short.
+    Rerun(UnfinishedSlot),
+}
+
+/// The answer to a claim: of the store with the term, of [`claim`] with the lease.
+pub(crate) enum Answer<L> {
+    Granted {
+        lease: L,
+        /// The instant given up for the one claimed.
+        superseded: Option<Superseded>,
+    },
+    Refused(Refused),
+}
+
+/// Why a claim was not granted.
+pub(crate) enum Refused {
+    /// The name is held; of a rerun: something has moved since it was seen.
+    Held,
+    /// The instant, or a later one, has been claimed or skipped already.
+    Passed,
+    /// The instant comes in this long.
+    NotYet(Duration),
+}
+
+impl Wanted {
+    /// The claim, as a message names it.
+    fn asked(&self) -> Cow<'static, str> {
+        match self {
+            Self::Name => "claim lease".into(),
+            Self::Slot(slot) => format!("claim slot {slot} of lease").into(),
+            Self::Rerun(UnfinishedSlot { slot, .. }) => {
+                format!("claim the rerun of slot {slot} of lease").into()
+            }
+        }
+    }
+
+    fn is_round(&self) -> bool {
+        !matches!(self, Self::Name)
+    }
+}
 
 /// A lease in the making: how it will be renewed.
 pub(crate) trait Handle: Send + 'static {
@@ -47,8 +99,12 @@ impl Handle for ManualLease {
     }
 }
 
-/// Claims a name once. `None`: it is held.
-pub(crate) async fn claim<H: Handle>(client: &Arc<Client>, name: LeaseName) -> Result<Option<H>, Error> {
+/// Claims a name once.
+pub(crate) async fn claim<H: Handle>(
+    client: &Arc<Client>,
+    name: LeaseName,
+    wanted: Wanted,
+) -> Result<Answer<H>, Error> {
     // Counted before the look, so that a close which this look does not see waits for the claim.
     let open = client.open();
     if client.is_shutting_down() {
@@ -58,7 +114,7 @@ pub(crate) async fn claim<H: Handle>(client: &Arc<Client>, name: LeaseName) -> R
         Error::own(ErrorKind::Other, format!("cannot mint a holder token for lease {name:?}: {error}"))
     })?;
     let (reply, answer) = oneshot::channel();
-    let task = in_flight(Arc::clone(client), name.clone(), holder, reply, open);
+    let task = in_flight(Arc::clone(client), (name.clone(), holder), wanted, reply, open);
     driver::in_background(&client.runtime, task);
     answer.await.unwrap_or_else(|_| Err(no_driver(&name)))
 }
@@ -72,12 +128,12 @@ pub(crate) fn closed(name: &LeaseName) -> Error {
     Error::own(ErrorKind::Closed, format!("cannot claim lease {name:?}: Leases is shutting down"))
 }
 
-type Reply<H> = oneshot::Sender<Result<Option<H>, Error>>;
+type Reply<H> = oneshot::Sender<Result<Answer<H>, Error>>;
 
 async fn in_flight<H: Handle>(
     client: Arc<Client>,
-    name: LeaseName,
-    holder: Holder,
+    (name, holder): (LeaseName, Holder),
+    wanted: Wanted,
     reply: Reply<H>,
     open: Open,
 ) {
@@ -89,16 +145,25 @@ async fn in_flight<H: Handle>(
     let claim = Claim { name: name.clone(), holder, ttl: timings.ttl(), instance: client.instance.clone() };
     let started = clock.now();
     let store = Arc::clone(&client.store);
-    let mut asking = pin!(caught(store.claim(&claim, timings.attempt())));
-    let failed = |error| client.store_error("claim lease", &name, error);
+    let mut asking = pin!(caught(ask(&*store, &claim, &wanted, timings.attempt())));
+    let failed = |error| client.store_error(wanted.asked(), &name, error);
 
     match timeout_at(&clock, started + timings.attempt(), asking.as_mut()).await {
-        Some(Ok(ClaimAnswer::Granted(term))) => {
-            let lease = granted::<H>(&client, (name.clone(), holder, term), started, open);
+        Some(Ok(Answer::Granted { lease: term, superseded })) => {
+            tracing::info!(lease = %name, term = %term, "claimed");
+            let state = LeaseState::new(
+                client.next_id(),
+                (name.clone(), holder, term),
+                wanted.is_round(),
+                Arc::clone(&client.setup),
+                started,
+            );
+            let lease = handed_out::<H>(&client, state, started, open);
+            let answer = lease.map(|lease| Answer::Granted { lease, superseded });
             // Refused when the caller has gone: the lease is dropped here, and so given back.
-            drop(reply.send(lease.map(Some).ok_or_else(|| no_driver(&name))));
+            drop(reply.send(answer.ok_or_else(|| no_driver(&name))));
         }
-        Some(Ok(ClaimAnswer::Held)) => drop(reply.send(Ok(None))),
+        Some(Ok(Answer::Refused(refused))) => drop(reply.send(Ok(Answer::Refused(refused)))),
         Some(Err(error)) => {
             let effect = error.effect();
             drop(reply.send(Err(failed(error))));
@@ -113,20 +178,45 @@ async fn in_flight<H: Handle>(
     }
 }
 
-fn granted<H: Handle>(
+/// Asks the store for what is wanted.
+async fn ask(
+    store: &dyn LeaseStore,
+    claim: &Claim,
+    wanted: &Wanted,
+    within: Duration,
+) -> Result<Answer<Term>, StoreError> {
+    let granted = |term| Answer::Granted { lease: term, superseded: None };
+    Ok(match wanted {
+        Wanted::Name => match store.claim(claim, within).await? {
+            ClaimAnswer::Granted(term) => granted(term),
+            ClaimAnswer::Held => Answer::Refused(Refused::Held),
+        },
+        Wanted::Slot(slot) => match store.claim_slot(claim, *slot, within).await? {
+            SlotAnswer::Granted { term, superseded } => Answer::Granted { lease: term, superseded },
+            SlotAnswer::Held => Answer::Refused(Refused::Held),
+            SlotAnswer::Passed => Answer::Refused(Refused::Passed),
+            SlotAnswer::NotYet(wait) => Answer::Refused(Refused::NotYet(wait)),
+        },
+        Wanted::Rerun(unfinished) => match store.claim_rerun(claim, unfinished, within).await? {
+            ConditionalAnswer::Granted(term) => granted(term),
+            ConditionalAnswer::Moved => Answer::Refused(Refused::Held),
+        },
+    })
+}
+
+/// `None`: there is nobody to renew it.
+fn handed_out<H: Handle>(
     client: &Arc<Client>,
-    (name, holder, term): (LeaseName, Holder, Term),
+    state: Arc<LeaseState>,
     started: Moment,
     open: Open,
 ) -> Option<H> {
-    tracing::info!(lease = %name, term = %term, "claimed");
-    let state = LeaseState::new(client.next_id(), (name, holder, term), Arc::clone(&client.setup), started);
     let add = Command::Add(Arc::clone(&state), H::renewal(client, started), open);
-    // None is handed out that nobody would renew; this one expires.
+    // This one expires.
     client.send(add).then(|| H::of(state, Arc::clone(client)))
 }
 
-type Asking<'a> = Pin<&'a mut (dyn Future<Output = Result<ClaimAnswer, StoreError>> + Send + 'a)>;
+type Asking<'a> = Pin<&'a mut (dyn Future<Output = Result<Answer<Term>, StoreError>> + Send + 'a)>;
 
 /// Releases the token of a claim with unknown outcome. `asking` is the claim itself when it has not
 /// answered yet: it goes on meanwhile, for a cancelled client does not cancel what the server is doing.
@@ -151,7 +241,7 @@ async fn release_ghost(client: &Client, name: &LeaseName, holder: &Holder, mut a
             break;
         }
         // A grant that has come to light is released at once, everything else at its time.
-        if !matches!(late, Some(Ok(ClaimAnswer::Granted(_)))) {
+        if !matches!(late, Some(Ok(Answer::Granted { .. }))) {
             let answered = match &mut asking {
                 Some(claim) => timeout_at(clock, again, claim.as_mut()).await,
                 None => None,
@@ -177,7 +267,7 @@ async fn release_ghost(client: &Client, name: &LeaseName, holder: &Holder, mut a
 async fn beside<T>(
     asking: &mut Option<Asking<'_>>,
     mut future: impl Future<Output = T> + Unpin,
-) -> (T, Option<Result<ClaimAnswer, StoreError>>) {
+) -> (T, Option<Result<Answer<Term>, StoreError>>) {
     let mut late = None;
     loop {
         let Some(claim) = asking else { return (future.await, late) };
@@ -192,10 +282,10 @@ async fn beside<T>(
     }
 }
 
-fn surely_not_granted(answer: Option<&Result<ClaimAnswer, StoreError>>) -> bool {
+fn surely_not_granted(answer: Option<&Result<Answer<Term>, StoreError>>) -> bool {
     match answer {
-        Some(Ok(ClaimAnswer::Held)) => true,
+        Some(Ok(Answer::Refused(_))) => true,
         Some(Err(error)) => error.effect() == Effect::None,
-        Some(Ok(ClaimAnswer::Granted(_))) | None => false,
+        Some(Ok(Answer::Granted { .. })) | None => false,
     }
 }

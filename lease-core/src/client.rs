@@ -1,11 +1,15 @@
 //! What every handle on a [`Leases`](crate::Leases) shares: the store, the setup and the way to the driver.
 
+use std::borrow::Cow;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
+use crate::attempt::attempt;
 use crate::driver::Command;
 use crate::error::{Asked, Error};
 use crate::state::Setup;
@@ -88,18 +92,41 @@ impl Client {
         let _ = open.wait_for(|count| *count == 0).await;
     }
 
-    pub(crate) fn store_error(&self, what: &'static str, name: &LeaseName, error: StoreError) -> Error {
+    /// Asks the store a question that changes nothing, once.
+    pub(crate) async fn ask<'a, T, F>(
+        &'a self,
+        question: impl FnOnce(&'a dyn LeaseStore, Duration) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let (clock, within) = (&self.setup.clock, self.setup.timings.attempt());
+        attempt(clock, clock.now() + within, question(&*self.store, within)).await
+    }
+
+    pub(crate) fn store_error(
+        &self,
+        what: impl Into<Cow<'static, str>>,
+        name: &LeaseName,
+        error: StoreError,
+    ) -> Error {
         self.shared_store_error(what, name, Arc::new(error))
     }
 
     pub(crate) fn shared_store_error(
         &self,
-        what: &'static str,
+        what: impl Into<Cow<'static, str>>,
         name: &LeaseName,
         error: Arc<StoreError>,
     ) -> Error {
         let database = self.setup.database.clone();
-        Error::store(Asked { what, name: name.clone(), database }, error)
+        Error::store(Asked { what: what.into(), name: Some(name.clone()), database }, error)
+    }
+
+    /// The failure of a question about several names at once.
+    pub(crate) fn store_error_of_many(&self, what: &'static str, error: StoreError) -> Error {
+        let database = self.setup.database.clone();
+        Error::store(Asked { what: what.into(), name: None, database }, Arc::new(error))
     }
 }
 

@@ -18,10 +18,11 @@ use crate::attempt::{self, attempt};
 use crate::client::Open;
 use crate::clock::{Moment, sleep_until};
 use crate::error::Error;
+use crate::give_back::{Finish, GiveBack};
 use crate::io_thread::runtime_thread;
 use crate::renewal::{Next, Renewal};
 use crate::state::{LeaseState, Settled, Setup};
-use crate::store::{Holding, ReleaseAnswer, RenewAnswer, Renewed, StoreError};
+use crate::store::{Holding, RenewAnswer, Renewed, StoreError};
 use crate::{ErrorKind, LeaseStore, LossReason};
 
 /// What the handles tell the driver.
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Add(Arc<LeaseState>, Option<Renewal>, Open),
     /// The handle of the lease has gone, or its last tenure after it.
     Ended(u64),
+    /// The round of a slot ran to its end: that is recorded where otherwise the name would be given back.
+    Finish(Arc<LeaseState>, Finish, Open),
     /// `close` or `shutdown` was called: leases that no work holds are given back.
     ShutDown,
 }
@@ -73,8 +76,8 @@ async fn drive(
         leases: HashMap::new(),
         due: BTreeMap::new(),
         flights: FuturesUnordered::new(),
-        to_release: VecDeque::new(),
-        releasing: 0,
+        to_give_back: VecDeque::new(),
+        giving_back: 0,
         shutting_down: false,
     };
     let mut handles_left = true;
@@ -100,15 +103,15 @@ struct Driver {
     /// Which leases to look at when. A lease that is renewed stands here once, or is in a flight.
     due: BTreeMap<Moment, Vec<u64>>,
     flights: FuturesUnordered<Flight>,
-    /// Names to give back as soon as fewer than [`RELEASES_AT_ONCE`] are under way.
-    to_release: VecDeque<(Arc<LeaseState>, Open)>,
-    releasing: usize,
+    /// Names to give back as soon as fewer than [`GIVEN_BACK_AT_ONCE`] are under way.
+    to_give_back: VecDeque<GiveBack>,
+    giving_back: usize,
     shutting_down: bool,
 }
 
 /// A process that ends with thousands of leases must not queue thousands of statements whose bounds
 /// all run from the same moment.
-const RELEASES_AT_ONCE: usize = 32;
+const GIVEN_BACK_AT_ONCE: usize = 32;
 
 type Flight = Pin<Box<dyn Future<Output = Landed> + Send>>;
 
@@ -118,6 +121,8 @@ struct Managed {
     /// The last batch this lease was in got no answer: it asks alone next time, so that one row
     /// that hangs a batch cannot take the others down with it.
     alone: bool,
+    /// What is to be recorded of a round once its last tenure has gone.
+    finishes: Vec<(Finish, Open)>,
     open: Open,
 }
 
@@ -134,7 +139,7 @@ impl Managed {
 enum Landed {
     Batch { started: Moment, ids: Vec<u64>, answer: Result<Vec<Option<Renewed>>, StoreError> },
     Single { started: Moment, id: u64, answer: Result<RenewAnswer, StoreError> },
-    Release,
+    GivenBack,
 }
 
 /// Leases whose renewal goes out now.
@@ -149,7 +154,8 @@ impl Driver {
         match command {
             Command::Add(state, renewal, open) => {
                 let id = state.id;
-                self.leases.insert(id, Managed { state, renewal, alone: false, open });
+                let managed = Managed { state, renewal, alone: false, finishes: Vec::new(), open };
+                self.leases.insert(id, managed);
                 if self.shutting_down {
                     self.give_up(id);
                 }
@@ -161,6 +167,11 @@ impl Driver {
                 }
                 self.settle(id);
             }
+            Command::Finish(state, finish, open) => match self.leases.get_mut(&state.id) {
+                Some(managed) => managed.finishes.push((finish, open)),
+                // Given back already, or being so; nothing of ours acts under it any more.
+                None => self.give_back([GiveBack { state, finish: Some(finish), open }]),
+            },
             Command::ShutDown => {
                 self.shutting_down = true;
                 let ids: Vec<u64> = self.leases.keys().copied().collect();
@@ -214,7 +225,9 @@ impl Driver {
             let expired_by = managed.state.row_expired_by();
             if now >= expired_by {
                 managed.state.settled(Settled::Done);
-                self.leases.remove(&id);
+                if let Some(Managed { state, finishes, .. }) = self.leases.remove(&id) {
+                    self.record(&state, finishes);
+                }
             } else {
                 self.due.entry(expired_by).or_default().push(id);
             }
@@ -284,9 +297,9 @@ impl Driver {
                 }
                 self.look_at_all([id]);
             }
-            Landed::Release => {
-                self.releasing -= 1;
-                self.send_releases();
+            Landed::GivenBack => {
+                self.giving_back -= 1;
+                self.give_back([]);
             }
         }
     }
@@ -370,53 +383,38 @@ impl Driver {
             }
             return;
         }
-        if let Some(Managed { state, open, .. }) = self.leases.remove(&id) {
-            if matches!(state.reason(), Some(LossReason::Refused | LossReason::Replaced(_))) {
+        if let Some(Managed { state, finishes, open, .. }) = self.leases.remove(&id) {
+            if !finishes.is_empty() {
+                self.record(&state, finishes);
+            } else if state.is_gone() {
                 state.settled(Settled::Done);
             } else {
-                self.to_release.push_back((state, open));
-                self.send_releases();
+                self.give_back([GiveBack { state, finish: None, open }]);
             }
         }
     }
 
-    fn send_releases(&mut self) {
-        while self.releasing < RELEASES_AT_ONCE
-            && let Some((state, open)) = self.to_release.pop_front()
+    /// Records the end of a round, as often as it was told.
+    fn record(&mut self, state: &Arc<LeaseState>, finishes: Vec<(Finish, Open)>) {
+        let finishes = finishes.into_iter().map(|(finish, open)| GiveBack {
+            state: Arc::clone(state),
+            finish: Some(finish),
+            open,
+        });
+        self.give_back(finishes);
+    }
+
+    fn give_back(&mut self, more: impl IntoIterator<Item = GiveBack>) {
+        self.to_give_back.extend(more);
+        while self.giving_back < GIVEN_BACK_AT_ONCE
+            && let Some(give_back) = self.to_give_back.pop_front()
         {
-            self.releasing += 1;
+            self.giving_back += 1;
             let (store, setup) = (Arc::clone(&self.store), Arc::clone(&self.setup));
-            self.flights.push(Box::pin(give_back(store, setup, state, open)));
+            self.flights.push(Box::pin(async move {
+                give_back.tell(&*store, &setup).await;
+                Landed::GivenBack
+            }));
         }
     }
-}
-
-/// Releases a lease, again and again until the row has surely expired.
-async fn give_back(
-    store: Arc<dyn LeaseStore>,
-    setup: Arc<Setup>,
-    state: Arc<LeaseState>,
-    open: Open,
-) -> Landed {
-    let (clock, within) = (&setup.clock, setup.timings.attempt());
-    let mut again = clock.now();
-    while again < state.row_expired_by() {
-        sleep_until(clock, again).await;
-        let started = clock.now();
-        let release = store.release(&state.name, &state.holder, within);
-        match attempt(clock, started + within, release).await {
-            Ok(ReleaseAnswer::Released | ReleaseAnswer::Gone) => {
-                tracing::info!(lease = %state.name, term = %state.term, "released");
-                break;
-            }
-            Err(error) => {
-                tracing::warn!(lease = %state.name, term = %state.term, %error, "release failed");
-                state.settled(Settled::Failed(Arc::new(error)));
-            }
-        }
-        again = clock.now().max(started + setup.timings.retry_interval());
-    }
-    state.settled(Settled::Done);
-    drop(open);
-    Landed::Release
 }

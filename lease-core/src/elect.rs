@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{claim, closed};
+use crate::claim::{Answer, Wanted, claim, closed};
 use crate::client::Client;
 use crate::clock::{Moment, sleep_until};
 use crate::error::{Error, ErrorKind};
@@ -93,9 +93,9 @@ async fn campaign(
 ) -> Result<Option<Lease>, Error> {
     let clock = &client.setup.clock;
     loop {
-        let answer = match claim::<Lease>(client, name.clone()).await {
-            Ok(Some(lease)) => return Ok(Some(lease)),
-            Ok(None) => Ok(None),
+        let answer = match claim::<Lease>(client, name.clone(), Wanted::Name).await {
+            Ok(Answer::Granted { lease, .. }) => return Ok(Some(lease)),
+            Ok(Answer::Refused(_)) => Ok(None),
             Err(error) if error.retry_helps() => Err(error),
             Err(error) => return Err(error),
         };
@@ -132,7 +132,7 @@ async fn next_look(client: &Client, name: &LeaseName) -> Moment {
 }
 
 /// Sleeps until `until`; an error as soon as the shutdown is asked for.
-async fn pause(client: &Client, name: &LeaseName, until: Moment) -> Result<(), Error> {
+pub(crate) async fn pause(client: &Client, name: &LeaseName, until: Moment) -> Result<(), Error> {
     tokio::select! {
         biased;
         () = client.shutting_down() => Err(closed(name)),

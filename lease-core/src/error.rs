@@ -1,5 +1,6 @@
 //! What can go wrong, by kind.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::fmt;
@@ -161,8 +162,9 @@ enum Inner {
 /// What was asked, of which name, where.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    pub(crate) what: &'static str,
-    pub(crate) name: LeaseName,
+    pub(crate) what: Cow<'static, str>,
+    /// `None`: of several names.
+    pub(crate) name: Option<LeaseName>,
     pub(crate) database: String,
 }
 
@@ -194,7 +196,11 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
             Inner::Store { asked: Asked { what, name, database }, source } => {
-                write!(f, "cannot {what} {name:?} in {database}: {source} ({})", source.kind().advice())
+                write!(f, "cannot {what} ")?;
+                if let Some(name) = name {
+                    write!(f, "{name:?} ")?;
+                }
+                write!(f, "in {database}: {source} ({})", source.kind().advice())
             }
             Inner::Name(invalid) => invalid.fmt(f),
             Inner::Timings(invalid) => invalid.fmt(f),
@@ -247,8 +253,8 @@ mod tests {
     #[test]
     fn a_store_error_says_what_was_asked_of_which_name_what_happened_and_what_to_do() {
         let asked = Asked {
-            what: "claim lease",
-            name: LeaseName::new("nightly").unwrap(),
+            what: "claim lease".into(),
+            name: Some(LeaseName::new("nightly").unwrap()),
             database: "SQLite file /x".to_owned(),
         };
         let error =

@@ -3,12 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
 use crate::attempt;
 use crate::client::Client;
+use crate::driver::Command;
 use crate::error::Error;
+use crate::give_back::Finish;
 use crate::state::{LeaseState, Settled};
-use crate::store::RenewAnswer;
-use crate::{ErrorKind, Holder, LeaseName, LossReason, Moment, Tenure, Term};
+use crate::store::{FinishAnswer, RenewAnswer};
+use crate::{ErrorKind, Holder, LeaseName, LossReason, Moment, Slot, Tenure, Term};
 
 /// A lease, renewed in the background from the moment it was granted: none is held unrenewed by accident.
 ///
@@ -75,6 +79,16 @@ impl Lease {
     /// Dropping the future changes nothing of that.
     pub async fn release(&self) -> Result<(), Error> {
         self.0.release().await
+    }
+
+    /// [`release`](Self::release), of a round that ran to its end; see [`SlotLease::finish`](crate::SlotLease::finish).
+    pub(crate) async fn finish(&self, slot: Slot, passed: Option<Slot>) -> Result<FinishAnswer, Error> {
+        self.0.finish(slot, passed).await
+    }
+
+    /// Whether work under the lease is asked to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.0.client.is_shutting_down() || self.0.state.is_stopping()
     }
 }
 
@@ -214,6 +228,29 @@ impl Hold {
             () = self.client.driver_gone() => Err(Error::own(
                 ErrorKind::Runtime,
                 format!("cannot release lease {:?}: the runtime that renews has shut down; the row expires within its ttl", self.state.name),
+            )),
+        }
+    }
+
+    async fn finish(&self, slot: Slot, passed: Option<Slot>) -> Result<FinishAnswer, Error> {
+        let (reply, answer) = oneshot::channel();
+        // Before the lease ends: the driver must know of it before it gives the name back.
+        let finish = Finish { slot, passed, reply };
+        self.client.send(Command::Finish(Arc::clone(&self.state), finish, self.client.open()));
+        self.end();
+        match answer.await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => {
+                let what = format!("record the end of slot {slot} of lease");
+                Err(self.client.shared_store_error(what, &self.state.name, error))
+            }
+            // The driver has gone with its runtime.
+            Err(_) => Err(Error::own(
+                ErrorKind::Runtime,
+                format!(
+                    "cannot record the end of slot {slot} of lease {:?}: the runtime that renews has shut down",
+                    self.state.name
+                ),
             )),
         }
     }

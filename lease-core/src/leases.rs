@@ -4,8 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::attempt::attempt;
-use crate::claim::claim;
+use crate::claim::{Answer, Wanted, claim};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::driver;
@@ -87,9 +86,9 @@ impl Leases {
         Error: From<N::Error>,
     {
         let name = name.try_into()?;
-        Ok(match claim(&self.0, name.clone()).await? {
-            Some(lease) => Claimed::Granted(lease),
-            None => Claimed::Held(Refusal::new(&self.0, name)),
+        Ok(match claim(&self.0, name.clone(), Wanted::Name).await? {
+            Answer::Granted { lease, .. } => Claimed::Granted(lease),
+            Answer::Refused(_) => Claimed::Held(Refusal::new(&self.0, name)),
         })
     }
 
@@ -100,9 +99,9 @@ impl Leases {
         Error: From<N::Error>,
     {
         let name = name.try_into()?;
-        Ok(match claim(&self.0, name.clone()).await? {
-            Some(lease) => ManualClaimed::Granted(lease),
-            None => ManualClaimed::Held(Refusal::new(&self.0, name)),
+        Ok(match claim(&self.0, name.clone(), Wanted::Name).await? {
+            Answer::Granted { lease, .. } => ManualClaimed::Granted(lease),
+            Answer::Refused(_) => ManualClaimed::Held(Refusal::new(&self.0, name)),
         })
     }
 
@@ -128,7 +127,8 @@ impl Leases {
 
     /// Asks everything to end: no claim is sent any more, waiting ones return, work learns of it by
     /// [`Tenure::stopping`], and leases without work are given up: those under which no tenure is out.
-    /// The others are renewed until their last tenure is gone.
+    /// The others are renewed until their last tenure is gone. The [round](crate::SlotLease) of a slot counts as
+    /// work for as long as somebody has it in hand.
     pub fn shutdown(&self) {
         self.0.shut_down();
     }
@@ -156,9 +156,8 @@ impl fmt::Debug for Leases {
 
 impl Client {
     pub(crate) async fn inspect(&self, name: &LeaseName) -> Result<Inspection, Error> {
-        let (clock, within) = (&self.setup.clock, self.setup.timings.attempt());
-        let look = attempt(clock, clock.now() + within, self.store.inspect(name, within));
-        look.await.map_err(|error| self.store_error("read lease", name, error))
+        let seen = self.ask(|store, within| store.inspect(name, within)).await;
+        seen.map_err(|error| self.store_error("read lease", name, error))
     }
 }
 

@@ -101,39 +101,79 @@ impl Lease {
         T: Send + 'static,
         E: Send + 'static,
     {
-        let Ok(runtime) = Handle::try_current() else {
-            return Err(RunError::Store(Error::own(
-                ErrorKind::Runtime,
-                format!("cannot run work under lease {:?}: not inside a tokio runtime", self.name()),
-            )));
-        };
-        let tenure = self.tenure();
-        if let Err(reason) = self.state().begin_work() {
-            return Err(RunError::Lost { reason, output: None });
-        }
-        // The scope's tenure lives exactly as long as the work's future.
-        let scope = tenure.clone();
-        let work = runtime.spawn(scope.scope(Catch::new(async move { work(tenure).await })));
-        self.state().work_can_be_aborted_by(work.abort_handle());
-
-        let (wanted, unwanted) = oneshot::channel::<()>();
-        let (done, outcome) = oneshot::channel();
-        runtime.spawn(async move {
-            let outcome = supervise(&self, work, unwanted).await;
-            drop(self.release().await);
-            drop(done.send(outcome));
+        let begun = begin(&self, work)?;
+        let run = conclude(self, begun, |lease, outcome| async move {
+            drop(lease.release().await);
+            outcome.result
         });
-        let outcome = outcome.await;
-        drop(wanted);
-        outcome.unwrap_or(Err(RunError::Lost { reason: LossReason::Released, output: None }))
+        run.await.unwrap_or(Err(RunError::Lost { reason: LossReason::Released, output: None }))
     }
+}
+
+/// Work that has begun: a task of the runtime.
+pub(crate) struct Begun<T, E> {
+    runtime: Handle,
+    work: JoinHandle<Result<Result<T, E>, Panicked>>,
+}
+
+/// What work that was begun came to.
+pub(crate) struct Outcome<T, E> {
+    pub(crate) result: Result<T, RunError<T, E>>,
+    /// Whether it was asked to stop before it returned, by a loss too.
+    pub(crate) asked_to_stop: bool,
+}
+
+/// Begins work under a lease, unless that is lost.
+pub(crate) fn begin<F, Fut, T, E>(lease: &Lease, work: F) -> Result<Begun<T, E>, RunError<T, E>>
+where
+    F: FnOnce(Tenure) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<T, E>> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let runtime = Handle::try_current().map_err(|_| {
+        let name = lease.name();
+        let message = format!("cannot run work under lease {name:?}: not inside a tokio runtime");
+        RunError::Store(Error::own(ErrorKind::Runtime, message))
+    })?;
+    let tenure = lease.tenure();
+    lease.state().begin_work().map_err(|reason| RunError::Lost { reason, output: None })?;
+    // The scope's tenure lives exactly as long as the work's future.
+    let scope = tenure.clone();
+    let work = runtime.spawn(scope.scope(Catch::new(async move { work(tenure).await })));
+    lease.state().work_can_be_aborted_by(work.abort_handle());
+    Ok(Begun { runtime, work })
+}
+
+/// Supervises work until it has really ended, then ends its lease: in the background, so that dropping this future
+/// changes no more than that the work is told. `None`: the runtime shut down.
+pub(crate) async fn conclude<T, E, R, Fut>(
+    lease: Lease,
+    begun: Begun<T, E>,
+    end: impl FnOnce(Lease, Outcome<T, E>) -> Fut + Send + 'static,
+) -> Option<R>
+where
+    Fut: Future<Output = R> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+    R: Send + 'static,
+{
+    let (wanted, unwanted) = oneshot::channel::<()>();
+    let (done, ended) = oneshot::channel();
+    begun.runtime.spawn(async move {
+        let outcome = supervise(&lease, begun.work, unwanted).await;
+        drop(done.send(end(lease, outcome).await));
+    });
+    let ended = ended.await;
+    drop(wanted);
+    ended.ok()
 }
 
 async fn supervise<T, E>(
     lease: &Lease,
     mut work: JoinHandle<Result<Result<T, E>, Panicked>>,
     unwanted: oneshot::Receiver<()>,
-) -> Result<T, RunError<T, E>> {
+) -> Outcome<T, E> {
     let state = Arc::clone(lease.state());
     let ended: Ended<T, E> = tokio::select! {
         ended = &mut work => ended.ok(),
@@ -144,12 +184,12 @@ async fn supervise<T, E>(
             work.await.ok()
         }
     };
+    let asked_to_stop = lease.is_stopping();
     // What the work left running under a clone of its tenure is told to end, and waited for.
     state.ask_stop();
     state.work_gone().await;
 
-    let held = state.held();
-    match (held, ended) {
+    let result = match (state.held(), ended) {
         (Ok(()), Some(Ok(output))) => output.map_err(RunError::Work),
         (Ok(()), Some(Err(Panicked { message, backtrace }))) => {
             Err(RunError::Panicked { message, backtrace })
@@ -162,5 +202,6 @@ async fn supervise<T, E>(
             Err(RunError::Lost { reason, output: None })
         }
         (Err(reason), None) => Err(RunError::Lost { reason, output: None }),
-    }
+    };
+    Outcome { result, asked_to_stop }
 }

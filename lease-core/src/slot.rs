@@ -51,9 +51,11 @@ impl From<Slot> for SystemTime {
     }
 }
 
+/// Seconds since 1970 UTC: `@1700000000`, or `@1700000000.250` with a part below a second.
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "@{}ms", self.0)
+        let (seconds, ms) = (self.as_millis() / 1_000, self.as_millis() % 1_000);
+        if ms == 0 { write!(f, "@{seconds}") } else { write!(f, "@{seconds}.{ms:03}") }
     }
 }
 
@@ -81,6 +83,19 @@ mod tests {
         let beyond = epoch + Duration::from_millis(i64::MAX.unsigned_abs()) + Duration::from_millis(1);
         assert_eq!(Slot::new(beyond), Err(InvalidSlot::TooLate));
         assert_eq!(Slot::new(beyond - Duration::from_millis(1)).unwrap().as_millis(), i64::MAX);
+    }
+
+    #[test]
+    fn a_slot_is_shown_as_seconds_since_1970() {
+        for (ms, shown) in [
+            (1, "@0.001"),
+            (1_000, "@1"),
+            (1_700_000_000_000, "@1700000000"),
+            (1_700_000_000_050, "@1700000000.050"),
+            (i64::MAX, "@9223372036854775.807"),
+        ] {
+            assert_eq!(Slot::from_millis(ms).unwrap().to_string(), shown);
+        }
     }
 
     #[test]

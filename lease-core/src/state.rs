@@ -77,6 +77,8 @@ pub(crate) struct LeaseState {
     pub(crate) name: LeaseName,
     pub(crate) holder: Holder,
     pub(crate) term: Term,
+    /// The round of a slot: it is its owner who says whether it has run to its end, so no shutdown gives it up.
+    is_round: bool,
     pub(crate) setup: Arc<Setup>,
     /// Nanoseconds on the clock at which the last successful attempt started.
     good: AtomicU64,
@@ -128,6 +130,7 @@ impl LeaseState {
     pub(crate) fn new(
         id: u64,
         (name, holder, term): (LeaseName, Holder, Term),
+        is_round: bool,
         setup: Arc<Setup>,
         claim_started: Moment,
     ) -> Arc<Self> {
@@ -136,6 +139,7 @@ impl LeaseState {
             name,
             holder,
             term,
+            is_round,
             setup,
             good: AtomicU64::new(nanos(claim_started)),
             sent: AtomicU64::new(nanos(claim_started)),
@@ -254,7 +258,7 @@ impl LeaseState {
         let at = self.now().min(self.deadline());
         // Work that begins meanwhile sees the mark, or has its tenure by now and is seen.
         let work = lock(&self.work);
-        if work.supervised || self.work_may_run() {
+        if self.is_round || work.supervised || self.work_may_run() {
             return false;
         }
         let first = self.mark_lost(&LossReason::Released);
@@ -402,6 +406,11 @@ impl LeaseState {
 
     pub(crate) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Whether the row is known to be ours no more.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.reason(), Some(LossReason::Refused | LossReason::Replaced(_)))
     }
 
     /// Whether nothing of ours can act under the lease any more, so that the name may be given back.
