@@ -39,7 +39,7 @@ fn parse_rfc3339(text: &str) -> Result<i64, String> {
     let shape = "dddd-dd-ddTdd:dd:dd";
     let Some((time, rest)) = text.split_at_checked(shape.len()).filter(|(time, _)| has_shape(time, shape))
     else {
-        let year = text.strip_prefix('+').unwrap_or(text).split('-').next().unwrap_or_default();
+        let year = text.strip_prefix('+').unwrap_or(text).split_once('-').map_or("", |(year, _)| year);
         let message = if year.len() > 4 && is_number(year) { TOO_LATE } else { NO_TIME };
         return Err(message.to_owned());
     };
@@ -215,7 +215,7 @@ mod tests {
             (1, "1970-01-01T00:00:00.001Z"),
             (1_767_225_600_000, "2026-01-01T00:00:00Z"),
             (1_767_225_600_500, "2026-01-01T00:00:00.500Z"),
-            (253_402_207_200_999, "9999-12-30T22:00:00.999Z"),
+            (253_402_207_200_000, "9999-12-30T22:00:00Z"),
         ] {
             let slot = Slot::from_millis(ms).unwrap();
             assert_eq!(text(slot), shown);

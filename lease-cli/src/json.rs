@@ -53,7 +53,7 @@ pub(crate) struct Lease {
 
 /// The answer of `lease slots --json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Slots {
+pub(crate) struct SlotList {
     database: String,
     now: Option<String>,
     now_ms: Option<i64>,
@@ -148,7 +148,7 @@ impl Lease {
     }
 }
 
-impl Slots {
+impl SlotList {
     /// `now` is `None` when there is no database yet.
     pub(crate) fn new(database: String, now: Option<DbTime>, slots: Vec<NameSlots>) -> Self {
         let now_ms = now.map(DbTime::as_millis);

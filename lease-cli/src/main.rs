@@ -4,10 +4,12 @@
 compile_error!("`lease run` guards its command with process groups and signals: only Unix has them");
 
 mod args;
+mod claim;
 mod command;
 mod database;
 mod exit;
 mod guardian;
+mod holding;
 mod instant;
 mod json;
 mod list;

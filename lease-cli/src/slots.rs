@@ -20,7 +20,7 @@ pub(crate) async fn slots(arguments: &SlotsArguments) -> Result<u8, Failure> {
     };
     if arguments.json {
         let lines = seen.lines.iter().map(|line| json::NameSlots::new(&line.name, line.row.as_ref()));
-        let slots = json::Slots::new(database.describe(), seen.now, lines.collect());
+        let slots = json::SlotList::new(database.describe(), seen.now, lines.collect());
         answer(&json::to_text(&slots))?;
     } else if seen.lines.is_empty() {
         answer(&format!("no slot has been claimed yet in {}\n", database.describe()))?;

@@ -38,10 +38,11 @@ pub(crate) struct Guardian {
 }
 
 impl Guardian {
-    /// Starts a guardian; the command starts with the first [`believe`](Self::believe).
+    /// Starts a guardian; the command starts with the first [`believe`](Self::believe), with these variables set
+    /// or (`None`) taken out of its environment.
     pub(crate) fn start(
         program: &Program,
-        variables: &[(&str, String)],
+        variables: &[(&str, Option<String>)],
         grace: Duration,
     ) -> io::Result<Self> {
         let (ours, theirs) = StdUnixStream::pair()?;
@@ -49,16 +50,22 @@ impl Guardian {
         let orders = ours.try_clone()?;
         let reports = UnixStream::from_std(ours)?;
         fcntl_setfd(&theirs, FdFlags::empty())?;
-        let process = Command::new(own_program()?)
+        let mut guardian = Command::new(own_program()?);
+        guardian
             .arg0("lease")
             .arg(SUBCOMMAND)
             .arg(theirs.as_raw_fd().to_string())
             .arg(grace.as_nanos().to_string())
             .arg(&program.path)
             .args(&program.words)
-            .envs(variables.iter().map(|(name, value)| (name, value)))
-            .process_group(0)
-            .spawn()?;
+            .process_group(0);
+        for (name, value) in variables {
+            match value {
+                Some(value) => guardian.env(name, value),
+                None => guardian.env_remove(name),
+            };
+        }
+        let process = guardian.spawn()?;
         let group = Pid::from_child(&process);
         Ok(Self { process, group, orders, reports, inbox: Inbox::default(), fed: None })
     }
