@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lease_core::clock::sleep_until;
-use lease_core::{Claimed, Error, LeaseName, Leases, Moment, Refusal, Slot, SlotClaimed};
+use lease_core::store::Inspection;
+use lease_core::{Claimed, Error, LeaseName, Leases, Refusal, Slot, SlotClaimed};
 
 use crate::args::RunArguments;
 use crate::exit::{DATABASE, Failure, USAGE};
@@ -11,9 +12,9 @@ use crate::holding::Holding;
 use crate::instant;
 use crate::text::span;
 
-/// How long an instant that has not come is waited for, whether waiting was asked for or not: a
-/// schedule's daemon may have a clock a little ahead of the database's.
-const AHEAD: Duration = Duration::from_secs(5);
+/// How long is waited whether that was asked for or not: for an instant, since the clock of a schedule's
+/// daemon may be a little ahead of the database's, and for the outcome of a claim by somebody else.
+const SHORTLY: Duration = Duration::from_secs(5);
 
 /// The answer to a claim that did not fail.
 pub(crate) enum Answer {
@@ -53,17 +54,24 @@ async fn claim_slot(
     slot: Slot,
     wait: Duration,
 ) -> Result<Answer, Failure> {
-    let clock = leases.clock();
+    let (clock, timings) = (leases.clock(), leases.timings());
     let give_up = clock.now() + wait;
+    let decided_by = clock.now() + wait.max(SHORTLY);
     let mut failed: Option<Error> = None;
     loop {
-        let patience = give_up.since(clock.now()).max(AHEAD);
-        let again = match leases.claim_slot(name.clone(), slot, patience).await {
+        let left = give_up.since(clock.now());
+        let wait = match leases.claim_slot(name.clone(), slot, left.max(SHORTLY)).await {
             Ok(SlotClaimed::Granted(round)) => return Ok(Answer::Granted(Holding::Round(round))),
             Ok(SlotClaimed::Passed) => return passed(leases, name, slot, failed),
             Ok(SlotClaimed::NotYet(left)) => return Err(not_yet(leases, name, slot, left)),
-            Ok(SlotClaimed::Held(held)) if clock.now() >= give_up => return Ok(Answer::Held(held)),
-            Ok(SlotClaimed::Held(held)) => next_look(leases, &held).await,
+            Ok(SlotClaimed::Held(held)) => match obstacle(&held, slot).await {
+                Obstacle::Passed => return passed(leases, name, slot, failed),
+                Obstacle::Claim if clock.now() < decided_by => timings.tick(),
+                Obstacle::Holder(held_for) if clock.now() < give_up => {
+                    held_for.clamp(timings.tick(), timings.campaign_interval())
+                }
+                Obstacle::Claim | Obstacle::Holder(_) => return Ok(Answer::Held(held)),
+            },
             Err(error) if !error.retry_helps() => return Err(error.into()),
             Err(error) if clock.now() >= give_up => {
                 let Failure { code, message, .. } = error.into();
@@ -73,22 +81,31 @@ async fn claim_slot(
             Err(error) => {
                 tracing::warn!(lease = %name, %error, "claim failed");
                 failed = Some(error);
-                clock.now() + leases.timings().retry_interval()
+                timings.retry_interval()
             }
         };
-        sleep_until(clock, again.min(give_up)).await;
+        let last = if clock.now() < give_up { give_up } else { decided_by };
+        sleep_until(clock, last.min(clock.now() + wait)).await;
     }
 }
 
-/// When to ask for a held name again: when its row expires, at the latest after a campaign interval.
-async fn next_look(leases: &Leases, held: &Refusal) -> Moment {
-    let timings = leases.timings();
-    let started = leases.clock().now();
-    let wait = match held.inspect().await {
-        Ok(seen) => seen.row.map_or(Duration::ZERO, |row| row.expires_at.since(seen.now)),
-        Err(_) => timings.campaign_interval(),
-    };
-    started + wait.clamp(timings.tick(), timings.campaign_interval())
+/// What an instant was refused for, the name being held.
+enum Obstacle {
+    /// The instant was claimed by somebody who was faster.
+    Passed,
+    /// A claim by somebody else was under way, perhaps of the same instant: it is decided in a moment.
+    Claim,
+    /// Somebody holds the name for this long, unless it is renewed or released.
+    Holder(Duration),
+}
+
+async fn obstacle(held: &Refusal, slot: Slot) -> Obstacle {
+    let Ok(Inspection { now, row }) = held.inspect().await else { return Obstacle::Holder(Duration::MAX) };
+    match row {
+        Some(row) if row.slot >= Some(slot) => Obstacle::Passed,
+        Some(row) if row.is_live(now) => Obstacle::Holder(row.expires_at.since(now)),
+        _ => Obstacle::Claim,
+    }
 }
 
 /// After a claim that failed, nobody knows whether it was that one to which the instant went.

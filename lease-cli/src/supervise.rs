@@ -35,7 +35,7 @@ pub(crate) struct Ended {
     pub(crate) outcome: Result<u8, Failure>,
     /// Success, or a failure of its own while the lease was held: what ended it was neither a signal nor a loss.
     pub(crate) ran_to_its_end: bool,
-    /// The lease was lost while the command ran, which has been said.
+    /// The lease was lost and the command ended for it, which has been said.
     pub(crate) is_lost: bool,
 }
 
@@ -64,6 +64,7 @@ struct Supervision {
     started: bool,
     /// The error number, when the command could not be run.
     failed: Option<i32>,
+    /// How the command ended, unless the lease had been lost before.
     ended: Option<ExitStatus>,
     is_lost: bool,
     /// The last signal passed on that asks it to end.
@@ -114,7 +115,15 @@ impl Supervision {
                     Some(report) => self.heard(report),
                     None => break,
                 },
-                _ = self.tenure.lost(), if !self.is_lost => self.lost(),
+                _ = self.tenure.lost(), if !self.is_lost => {
+                    // This process may have been stopped; what the command did meanwhile came before.
+                    while let Some(report) = self.guardian.report_there() {
+                        self.heard(report);
+                    }
+                    if !self.is_lost {
+                        self.lost();
+                    }
+                }
                 () = sleep_until(&self.clock, feed_at), if !self.is_lost => {
                     self.guardian.believe(self.tenure.deadline());
                     feed_at = self.next_feed();
@@ -128,7 +137,8 @@ impl Supervision {
         self.terminal.take_back(self.guardian.group());
         self.end_group(signals).await;
         let ran_to_its_end = self.ran_to_its_end();
-        Ended { outcome: self.outcome(program, ran_to_its_end), ran_to_its_end, is_lost: self.is_lost }
+        let is_lost = self.is_lost && self.ended.is_none();
+        Ended { outcome: self.outcome(program, ran_to_its_end), ran_to_its_end, is_lost }
     }
 
     /// Kills what is left of the group and waits for its end. Processes of another user cannot be
@@ -163,7 +173,8 @@ impl Supervision {
             Report::Stopped(signal) => self.stop_with_command(signal),
             Report::Ending if !self.is_lost => self.lost(),
             Report::Ending => {}
-            Report::Ended(status) => self.ended = Some(ExitStatus::from_raw(status)),
+            Report::Ended(status) if !self.is_lost => self.ended = Some(ExitStatus::from_raw(status)),
+            Report::Ended(_) => {}
         }
     }
 
@@ -181,7 +192,9 @@ impl Supervision {
         // A little later than the guardian does it.
         let grace = self.timings.grace() / 20 * 19;
         self.kill_at = Some(self.clock.now().min(self.tenure.deadline()) + grace);
-        say(&format!("{}; the command is being ended", self.loss()));
+        if self.ended.is_none() {
+            say(&format!("{}; the command is being ended", self.loss()));
+        }
     }
 
     /// What is lost, and why.
@@ -230,13 +243,13 @@ impl Supervision {
 
     /// Success counts whatever was asked of the command meanwhile, a failure only if nothing was.
     fn ran_to_its_end(&self) -> bool {
-        let Some(status) = self.ended.filter(|_| !self.is_lost) else { return false };
+        let Some(status) = self.ended else { return false };
         let was_ended = status.signal().is_some_and(|signal| ENDS.contains(&signal));
         status.success() || (self.tenure.check() && self.asked_to_end_by.is_none() && !was_ended)
     }
 
     fn outcome(&self, program: &Program, ran_to_its_end: bool) -> Result<u8, Failure> {
-        if self.is_lost {
+        if self.is_lost && self.ended.is_none() {
             return Ok(LOST);
         }
         let again = self.again;
