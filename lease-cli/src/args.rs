@@ -11,7 +11,8 @@ use crate::instant;
 const AFTER_HELP: &str = "\
 Exit codes: that of the command for `run` (128 + signal; 126 cannot be run,
 127 not found); 75 held by another; 70 lost while the command ran;
-69 database out of reach or unusable; 64 wrong usage.
+69 database out of reach or unusable; 64 wrong usage; 0 without running it when
+the instant of --slot has been claimed, or --rerun finds nothing.
 
 Environment: LEASE_DATABASE_URL is the default of --db; LEASE_LOG is a filter
 for log lines (warn).";
@@ -29,7 +30,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Sub {
     /// Run a command while holding a lease, if nobody else holds it
     ///
-    /// The command gets `LEASE_NAME`, `LEASE_TERM` and `LEASE_HOLDER`. Should the lease be lost, or `lease`
+    /// The command gets `LEASE_NAME`, `LEASE_TERM` and `LEASE_HOLDER`, with a slot `LEASE_SLOT` and `LEASE_RERUN`
+    /// too. Should the lease be lost, or `lease`
     /// itself be killed or stopped, the command and what it started are ended before another can
     /// take the lease.
     Run(RunArguments),
@@ -53,8 +55,8 @@ pub(crate) struct RunArguments {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) database: DatabaseArguments,
-    /// The instant of a schedule for which this runs: in all no instant is run twice. RFC 3339, or `@` and
-    /// seconds since 1970
+    /// Run for this instant of a schedule, unless it has been claimed already: RFC 3339, or `@` and seconds
+    /// since 1970
     #[arg(long, value_name = "TIME", value_parser = instant::parse, allow_hyphen_values = true)]
     pub(crate) slot: Option<Slot>,
     /// Run the last instant once more if its round was cut short, and nothing otherwise

@@ -64,14 +64,17 @@ async fn claim_slot(
             Ok(SlotClaimed::Granted(round)) => return Ok(Answer::Granted(Holding::Round(round))),
             Ok(SlotClaimed::Passed) => return passed(leases, name, slot, failed),
             Ok(SlotClaimed::NotYet(left)) => return Err(not_yet(leases, name, slot, left)),
-            Ok(SlotClaimed::Held(held)) => match obstacle(&held, slot).await {
-                Obstacle::Passed => return passed(leases, name, slot, failed),
-                Obstacle::Claim if clock.now() < decided_by => timings.tick(),
-                Obstacle::Holder(held_for) if clock.now() < give_up => {
-                    held_for.clamp(timings.tick(), timings.campaign_interval())
+            Ok(SlotClaimed::Held(held)) => {
+                // A holder that cannot be read is a holder.
+                let held_for = held.inspect().await.map_or(Some(Duration::MAX), |seen| held_for(&seen, slot));
+                match held_for {
+                    None if clock.now() < decided_by => timings.tick(),
+                    Some(held_for) if clock.now() < give_up => {
+                        held_for.clamp(timings.tick(), timings.campaign_interval())
+                    }
+                    _ => return Ok(Answer::Held(held)),
                 }
-                Obstacle::Claim | Obstacle::Holder(_) => return Ok(Answer::Held(held)),
-            },
+            }
             Err(error) if !error.retry_helps() => return Err(error.into()),
             Err(error) if clock.now() >= give_up => {
                 let Failure { code, message, .. } = error.into();
@@ -89,23 +92,11 @@ async fn claim_slot(
     }
 }
 
-/// What an instant was refused for, the name being held.
-enum Obstacle {
-    /// The instant was claimed by somebody who was faster.
-    Passed,
-    /// A claim by somebody else was under way, perhaps of the same instant: it is decided in a moment.
-    Claim,
-    /// Somebody holds the name for this long, unless it is renewed or released.
-    Holder(Duration),
-}
-
-async fn obstacle(held: &Refusal, slot: Slot) -> Obstacle {
-    let Ok(Inspection { now, row }) = held.inspect().await else { return Obstacle::Holder(Duration::MAX) };
-    match row {
-        Some(row) if row.slot >= Some(slot) => Obstacle::Passed,
-        Some(row) if row.is_live(now) => Obstacle::Holder(row.expires_at.since(now)),
-        _ => Obstacle::Claim,
-    }
+/// For how long a name for which `slot` was refused is held, unless it is renewed or released. `None` when
+/// that is decided in a moment: a claim by somebody else, perhaps of the same instant, was faster or is under way.
+fn held_for(seen: &Inspection, slot: Slot) -> Option<Duration> {
+    let row = seen.row.as_ref()?;
+    (row.is_live(seen.now) && row.slot < Some(slot)).then(|| row.expires_at.since(seen.now))
 }
 
 /// After a claim that failed, nobody knows whether it was that one to which the instant went.
@@ -155,5 +146,30 @@ async fn claim_rerun(leases: &Leases, name: &LeaseName) -> Result<Answer, Failur
             let Failure { code, message, .. } = error.into();
             Err(Failure::new(code, format!("{message}{used_up}")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lease_core::store::{DbTime, LeaseRow};
+
+    use super::*;
+    use crate::status::tests::{NOW, row};
+
+    #[test]
+    fn a_name_is_held_by_an_earlier_instant_or_none_and_everything_else_is_decided_in_a_moment() {
+        let slot = |ms| Slot::from_millis(ms).unwrap();
+        let held = |last: i64, expires_at| {
+            let row = LeaseRow { slot: Slot::from_millis(last), expires_at, ..row("nightly") };
+            held_for(&Inspection { now: NOW, row: Some(row) }, slot(5))
+        };
+        let later = DbTime::from_millis(NOW.as_millis() + 700);
+        assert_eq!(held(0, later), Some(Duration::from_millis(700)));
+        assert_eq!(held(4, later), Some(Duration::from_millis(700)));
+        assert_eq!(held(5, later), None, "the same instant");
+        assert_eq!(held(6, later), None, "a later one");
+        assert_eq!(held(4, NOW), None, "free, so it was being taken");
+        assert_eq!(held(0, DbTime::RELEASED), None);
+        assert_eq!(held_for(&Inspection { now: NOW, row: None }, slot(5)), None);
     }
 }

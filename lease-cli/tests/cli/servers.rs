@@ -1,12 +1,13 @@
 //! The program on PostgreSQL, MariaDB and MySQL.
 
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 use test_servers::{PgBouncer, Product, Server, Setup};
 
-use crate::bench::{Bench, Outcome};
+use crate::bench::{Bench, Outcome, eventually};
 
 /// Every subcommand that asks the database something.
 const ASKING: [&[&str]; 6] =
@@ -126,6 +127,50 @@ fn of_eight_at_once_one_runs_the_instant() {
         }
         assert_eq!(bench.await_file("reran"), "x\n", "{product}");
     });
+}
+
+#[test]
+fn a_claim_by_somebody_else_that_is_under_way_is_waited_for_a_moment() {
+    let bench = Bench::on_server(Product::Postgres);
+    bench.run(&["run", "x", "--", "true"]).expect(0);
+    bench.in_postgres(async |session, table| {
+        // Whatever it comes to in the end.
+        session.batch_execute(&format!("BEGIN; UPDATE {table} SET instance = ''")).await?;
+        let begun = Instant::now();
+        let line = bench.run(&["run", "x", "--slot", "@1577836860", "--", "touch", "ran"]).expect_line(75);
+        assert!(line.contains("not run for 2020-01-01T00:01:00Z"), "{line}");
+        assert!(begun.elapsed() >= Duration::from_secs(5));
+        Ok(())
+    });
+    assert!(!bench.path("ran").exists());
+}
+
+#[test]
+fn an_instant_found_claimed_after_a_claim_that_failed_may_be_our_own() {
+    let bench = Bench::on_server(Product::Postgres);
+    let holder = bench.start(&["run", "x", "--ttl", "1h", "--", "sleep", "1000"]);
+    bench.await_command("sleep 1000");
+    let slot = ["run", "x", "--slot", "@1577836860", "--ttl", "3s", "--wait", "10m", "--", "touch", "ran"];
+    let waiting = bench.start(&slot);
+    bench.in_postgres(async |session, table| {
+        // What it is told when it asks what holds the name.
+        let asked = format!(
+            "SELECT FROM pg_stat_activity WHERE query LIKE '%SELECT%unfinished_slot_ms%{table}%' AND pid <> pg_backend_pid()"
+        );
+        let begun = Instant::now();
+        while session.query(&asked, &[]).await?.is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(300), "waited in vain for its question");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        session.batch_execute(&format!("BEGIN; LOCK TABLE {table}")).await?;
+        eventually("a claim that failed", || waiting.said("claim failed").then_some(()));
+        session.batch_execute(&format!("UPDATE {table} SET slot_ms = 1577836860000; COMMIT")).await
+    });
+    let lines = waiting.wait().expect(69).err;
+    let last = lines.lines().last().unwrap();
+    assert!(last.contains("perhaps by the claim that failed") && last.contains("--rerun"), "{lines}");
+    assert!(!bench.path("ran").exists());
+    drop(holder);
 }
 
 #[test]
