@@ -172,9 +172,9 @@ impl Supervision {
             Report::NotStarted(errno) => self.failed = Some(errno),
             Report::Stopped(signal) => self.stop_with_command(signal),
             Report::Ending if !self.is_lost => self.lost(),
-            Report::Ending => {}
             Report::Ended(status) if !self.is_lost => self.ended = Some(ExitStatus::from_raw(status)),
-            Report::Ended(_) => {}
+            // Nothing that comes after the loss counts.
+            Report::Ending | Report::Ended(_) => {}
         }
     }
 
