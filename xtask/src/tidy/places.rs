@@ -63,6 +63,7 @@ const ALLOWED: &[(&str, Act, &str)] = &[
     ("driver.rs", Act::Spawn, "it runs the renewals and the claims in flight"),
     ("driver.rs", Act::Sleep, "it waits for what is due"),
     ("claim.rs", Act::Sleep, "a claim of unknown outcome is released again and again"),
+    ("give_back.rs", Act::Sleep, "the end of a lease is told again and again"),
     ("elect.rs", Act::Sleep, "candidates wait between two looks at a held name"),
     ("run.rs", Act::Spawn, "the user's work and its supervisor are tasks of their own"),
     ("watchdog.rs", Act::Spawn, "the one OS thread, and one for a failing hook"),
