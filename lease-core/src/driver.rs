@@ -18,7 +18,7 @@ use crate::attempt::{self, attempt};
 use crate::client::Open;
 use crate::clock::{Moment, sleep_until};
 use crate::error::Error;
-use crate::give_back::{Finish, GiveBack};
+use crate::give_back::{Finish, Recorded, release};
 use crate::io_thread::runtime_thread;
 use crate::renewal::{Next, Renewal};
 use crate::state::{LeaseState, Settled, Setup};
@@ -33,8 +33,8 @@ pub(crate) enum Command {
     Ended(u64),
     /// The last tenure of the lease has gone.
     Idle(u64),
-    /// The round of a slot ran to its end: that is recorded where otherwise the name would be given back. Sent
-    /// before [`Ended`](Self::Ended).
+    /// The round of a slot ran to its end: that is recorded where otherwise the name would be given back.
+    /// [`Ended`](Self::Ended) is not sent any more.
     Finish(Arc<LeaseState>, Finish, Open),
     /// `close` or `shutdown` was called: leases that no work holds are given back.
     ShutDown,
@@ -79,8 +79,8 @@ async fn drive(
         leases: HashMap::new(),
         due: BTreeMap::new(),
         flights: FuturesUnordered::new(),
-        to_give_back: VecDeque::new(),
-        giving_back: 0,
+        to_release: VecDeque::new(),
+        releasing: 0,
         shutting_down: false,
     };
     let mut handles_left = true;
@@ -106,15 +106,15 @@ struct Driver {
     /// Which leases to look at when. A lease that is renewed stands here once, or is in a flight.
     due: BTreeMap<Moment, Vec<u64>>,
     flights: FuturesUnordered<Flight>,
-    /// Names to give back as soon as fewer than [`GIVEN_BACK_AT_ONCE`] are under way.
-    to_give_back: VecDeque<GiveBack>,
-    giving_back: usize,
+    /// Names to give back as soon as fewer than [`RELEASES_AT_ONCE`] are under way.
+    to_release: VecDeque<(Arc<LeaseState>, Open)>,
+    releasing: usize,
     shutting_down: bool,
 }
 
 /// A process that ends with thousands of leases must not queue thousands of statements whose bounds
 /// all run from the same moment.
-const GIVEN_BACK_AT_ONCE: usize = 32;
+const RELEASES_AT_ONCE: usize = 32;
 
 type Flight = Pin<Box<dyn Future<Output = Landed> + Send>>;
 
@@ -126,8 +126,11 @@ struct Managed {
     alone: bool,
     /// The handle has gone, and all that it sent before has been heard: its state says so earlier than that.
     ended: bool,
-    /// What is to be recorded of a round once its last tenure has gone.
+    /// What is to be recorded of a round once its last tenure has gone, or at the moment named.
     finishes: Vec<(Finish, Open)>,
+    record_by: Moment,
+    /// How many of them are being recorded.
+    recording: usize,
     open: Open,
 }
 
@@ -139,10 +142,22 @@ impl Managed {
         Some(renewal)
     }
 
-    /// When the lease is over though tenures are left: when its row has surely expired. The end of a round is told
-    /// before the row can have expired, or somebody could run it again first.
-    fn over_at(&self) -> Moment {
-        if self.finishes.is_empty() { self.state.row_expired_by() } else { self.state.grace_over() }
+    /// Its round ran to its end, and that is not on record yet.
+    fn is_finishing(&self) -> bool {
+        !self.finishes.is_empty() || self.recording > 0
+    }
+
+    /// Whether the row is to be kept from expiring. That of a round that ran to its end is, until that is on record:
+    /// somebody else could run it again before.
+    fn is_renewed(&self) -> bool {
+        if self.state.is_ended() {
+            return false;
+        }
+        match self.state.reason() {
+            None => true,
+            Some(LossReason::Released) => self.is_finishing(),
+            Some(_) => false,
+        }
     }
 }
 
@@ -150,7 +165,8 @@ impl Managed {
 enum Landed {
     Batch { started: Moment, ids: Vec<u64>, answer: Result<Vec<Option<Renewed>>, StoreError> },
     Single { started: Moment, id: u64, answer: Result<RenewAnswer, StoreError> },
-    GivenBack,
+    Released,
+    Recorded { id: u64, recorded: Recorded, open: Open },
 }
 
 /// Leases whose renewal goes out now.
@@ -165,8 +181,16 @@ impl Driver {
         match command {
             Command::Add(state, renewal, open) => {
                 let id = state.id;
-                let managed =
-                    Managed { state, renewal, alone: false, ended: false, finishes: Vec::new(), open };
+                let managed = Managed {
+                    state,
+                    renewal,
+                    alone: false,
+                    ended: false,
+                    finishes: Vec::new(),
+                    record_by: Moment::default(),
+                    recording: 0,
+                    open,
+                };
                 self.leases.insert(id, managed);
                 if self.shutting_down {
                     self.give_up(id);
@@ -183,15 +207,19 @@ impl Driver {
                 if self.shutting_down {
                     self.give_up(id);
                 }
+                self.record_finishes(id);
                 self.settle(id);
             }
             Command::Finish(state, finish, open) => match self.leases.get_mut(&state.id) {
                 Some(managed) => {
+                    if managed.finishes.is_empty() {
+                        managed.record_by = state.grace_over();
+                    }
                     managed.finishes.push((finish, open));
-                    self.settle(state.id);
+                    self.record_finishes(state.id);
                 }
                 // Given back already, or being so, or expired.
-                None => self.give_back([GiveBack { state, finish: Some(finish), open }]),
+                None => self.record(state, finish, open),
             },
             Command::ShutDown => {
                 self.shutting_down = true;
@@ -228,6 +256,7 @@ impl Driver {
         let now = self.setup.clock.now();
         let mut outgoing = Outgoing::default();
         for id in ids {
+            self.record_finishes(id);
             self.look(id, now, &mut outgoing);
         }
         for id in outgoing.alone {
@@ -242,21 +271,19 @@ impl Driver {
 
     fn look(&mut self, id: u64, now: Moment, outgoing: &mut Outgoing) {
         let Some(managed) = self.leases.get_mut(&id) else { return };
-        if managed.state.is_ended() {
-            // Tenures are left, and nothing but time ends their lease.
-            let over_at = managed.over_at();
-            if now < over_at {
-                self.due.entry(over_at).or_default().push(id);
-            } else if let Some(Managed { state, finishes, .. }) = self.leases.remove(&id) {
-                if finishes.is_empty() {
-                    state.settled(Settled::Done);
-                }
-                self.record(&state, finishes);
+        if managed.state.is_ended() && !managed.is_finishing() {
+            // Tenures are left, and nothing but the row's expiry ends their lease.
+            let expired_by = managed.state.row_expired_by();
+            if now >= expired_by {
+                managed.state.settled(Settled::Done);
+                self.leases.remove(&id);
+            } else {
+                self.due.entry(expired_by).or_default().push(id);
             }
             return;
         }
         // The watchdog or a handle may have marked a loss of which this machine knows nothing.
-        if managed.state.reason().is_some() {
+        if !managed.is_renewed() {
             return;
         }
         match managed.machine(now).map(|renewal| renewal.poll(now)) {
@@ -291,12 +318,9 @@ impl Driver {
 
     /// Sends the renewal of one lease as part of the attempt begun at `started`.
     fn send_single(&mut self, id: u64, started: Moment) {
-        let Some(Managed { state, .. }) = self.leases.get(&id) else { return };
         // Ended or lost since the batch was sent: nothing is to move its expiry any more.
-        if state.is_ended() || state.reason().is_some() {
-            return;
-        }
-        let (store, state) = (Arc::clone(&self.store), Arc::clone(state));
+        let Some(managed) = self.leases.get(&id).filter(|managed| managed.is_renewed()) else { return };
+        let (store, state) = (Arc::clone(&self.store), Arc::clone(&managed.state));
         self.flights.push(Box::pin(async move {
             let answer = attempt::renew(&*store, &state, started).await;
             Landed::Single { started, id, answer }
@@ -319,9 +343,14 @@ impl Driver {
                 }
                 self.look_at_all([id]);
             }
-            Landed::GivenBack => {
-                self.giving_back -= 1;
-                self.give_back([]);
+            Landed::Released => {
+                self.releasing -= 1;
+                self.send_releases();
+            }
+            Landed::Recorded { id, recorded, open } => {
+                self.land_recorded(id, recorded.answer.is_ok());
+                recorded.tell();
+                drop(open);
             }
         }
     }
@@ -372,7 +401,9 @@ impl Driver {
         let Some(renewal) = managed.machine(now) else { return };
         renewal.renewed(started, now);
         let state = &managed.state;
-        if state.renewed(started) {
+        if managed.state.reason().is_some() {
+            state.kept(started);
+        } else if state.renewed(started) {
             tracing::debug!(lease = %state.name, term = %state.term, "renewed");
         }
         if renewed.step_down {
@@ -398,43 +429,75 @@ impl Driver {
 
     /// Gives the name of an ended lease back once nothing of ours can act under it.
     fn settle(&mut self, id: u64) {
-        let Some(managed) = self.leases.get(&id).filter(|managed| managed.ended) else { return };
+        let settles = |managed: &&Managed| managed.ended && !managed.is_finishing();
+        let Some(managed) = self.leases.get(&id).filter(settles) else { return };
         if managed.state.work_may_run() {
-            self.due.entry(managed.over_at()).or_default().push(id);
+            self.due.entry(managed.state.row_expired_by()).or_default().push(id);
             return;
         }
-        if let Some(Managed { state, finishes, open, .. }) = self.leases.remove(&id) {
-            if !finishes.is_empty() {
-                self.record(&state, finishes);
-            } else if state.is_gone() {
+        if let Some(Managed { state, open, .. }) = self.leases.remove(&id) {
+            if state.is_gone() {
                 state.settled(Settled::Done);
             } else {
-                self.give_back([GiveBack { state, finish: None, open }]);
+                self.to_release.push_back((state, open));
+                self.send_releases();
             }
         }
     }
 
-    /// Records the end of a round, as often as it was told.
-    fn record(&mut self, state: &Arc<LeaseState>, finishes: Vec<(Finish, Open)>) {
-        let finishes = finishes.into_iter().map(|(finish, open)| GiveBack {
-            state: Arc::clone(state),
-            finish: Some(finish),
-            open,
-        });
-        self.give_back(finishes);
-    }
-
-    fn give_back(&mut self, more: impl IntoIterator<Item = GiveBack>) {
-        self.to_give_back.extend(more);
-        while self.giving_back < GIVEN_BACK_AT_ONCE
-            && let Some(give_back) = self.to_give_back.pop_front()
+    fn send_releases(&mut self) {
+        while self.releasing < RELEASES_AT_ONCE
+            && let Some((state, open)) = self.to_release.pop_front()
         {
-            self.giving_back += 1;
+            self.releasing += 1;
             let (store, setup) = (Arc::clone(&self.store), Arc::clone(&self.setup));
             self.flights.push(Box::pin(async move {
-                give_back.tell(&*store, &setup).await;
-                Landed::GivenBack
+                release(&*store, &setup, &state).await;
+                drop(open);
+                Landed::Released
             }));
         }
+    }
+
+    /// Records the end of a round, as often as it was told, if its last tenure has gone or has had its time.
+    fn record_finishes(&mut self, id: u64) {
+        let now = self.setup.clock.now();
+        let Some(managed) = self.leases.get_mut(&id).filter(|managed| !managed.finishes.is_empty()) else {
+            return;
+        };
+        if managed.state.work_may_run() && now < managed.record_by {
+            self.due.entry(managed.record_by).or_default().push(id);
+            return;
+        }
+        let finishes = std::mem::take(&mut managed.finishes);
+        managed.recording += finishes.len();
+        let state = Arc::clone(&managed.state);
+        for (finish, open) in finishes {
+            self.record(Arc::clone(&state), finish, open);
+        }
+    }
+
+    /// Rounds that end at the same instant do not wait for each other.
+    fn record(&mut self, state: Arc<LeaseState>, finish: Finish, open: Open) {
+        let (store, setup) = (Arc::clone(&self.store), Arc::clone(&self.setup));
+        self.flights.push(Box::pin(async move {
+            let recorded = finish.record(&*store, &setup, &state).await;
+            Landed::Recorded { id: state.id, recorded, open }
+        }));
+    }
+
+    /// A round is over. If that is not on record, the name is still to be given back.
+    fn land_recorded(&mut self, id: u64, on_record: bool) {
+        let Some(managed) = self.leases.get_mut(&id) else { return };
+        managed.recording = managed.recording.saturating_sub(1);
+        if on_record || !managed.is_finishing() {
+            managed.state.end();
+            managed.ended = true;
+        }
+        if on_record {
+            managed.state.settled(Settled::Done);
+            self.leases.remove(&id);
+        }
+        self.settle(id);
     }
 }

@@ -8,64 +8,61 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::attempt::attempt;
-use crate::client::Open;
 use crate::clock::{Moment, sleep_until};
 use crate::state::{LeaseState, Settled, Setup};
 use crate::store::{FinishAnswer, SlotEnd, StoreError};
 use crate::{LeaseStore, Slot};
 
-/// A lease under which nothing of ours acts any more.
-pub(crate) struct GiveBack {
-    pub(crate) state: Arc<LeaseState>,
-    /// The round that ran to its end; `None`: the name is released, no more.
-    pub(crate) finish: Option<Finish>,
-    /// Dropped when the database has been told.
-    pub(crate) open: Open,
+/// Releases a name under which nothing of ours acts any more, again and again until its row has surely expired.
+pub(crate) async fn release(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) {
+    let until = state.row_expired_by();
+    if setup.clock.now() < until {
+        let ask = |within| store.release(&state.name, &state.holder, within);
+        if again_until(until, "release failed", setup, state, ask).await.is_ok() {
+            tracing::info!(lease = %state.name, term = %state.term, "released");
+        }
+    }
+    state.settled(Settled::Done);
 }
 
 /// The end of a round, to be recorded.
 pub(crate) struct Finish {
     pub(crate) slot: Slot,
     pub(crate) passed: Option<Slot>,
-    pub(crate) reply: oneshot::Sender<Result<FinishAnswer, Arc<StoreError>>>,
+    pub(crate) reply: Reply,
 }
 
-impl GiveBack {
-    /// Tells the database, again and again until the row has surely expired.
-    pub(crate) async fn tell(self, store: &dyn LeaseStore, setup: &Setup) {
-        let Self { state, finish, open } = self;
-        match finish {
-            None => release(store, setup, &state).await,
-            Some(finish) => record(store, setup, &state, finish).await,
+type Reply = oneshot::Sender<Result<FinishAnswer, Arc<StoreError>>>;
+
+/// What came of it, before anybody is told.
+pub(crate) struct Recorded {
+    pub(crate) answer: Result<FinishAnswer, Arc<StoreError>>,
+    reply: Reply,
+}
+
+impl Finish {
+    /// Records it, again and again for as long as the row lasts by now, and at least once: it is worth
+    /// recording however long ago the lease was lost.
+    pub(crate) async fn record(self, store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) -> Recorded {
+        let Self { slot, passed, reply } = self;
+        let ask = async |within| {
+            let (name, holder) = (state.name.clone(), state.holder);
+            let end = SlotEnd { name, holder, slot, passed, lost: state.is_gone() };
+            store.finish_slot(&end, within).await
+        };
+        let answer = again_until(state.row_expired_by(), "finish failed", setup, state, ask).await;
+        if let Ok(answer) = answer {
+            tracing::info!(lease = %state.name, term = %state.term, %slot, ?answer, "finished");
         }
-        state.settled(Settled::Done);
-        drop(open);
+        Recorded { answer, reply }
     }
 }
 
-async fn release(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) {
-    let until = state.row_expired_by();
-    if setup.clock.now() >= until {
-        return;
+impl Recorded {
+    /// Whoever wanted to know may have gone.
+    pub(crate) fn tell(self) {
+        drop(self.reply.send(self.answer));
     }
-    let ask = |within| store.release(&state.name, &state.holder, within);
-    if again_until(until, "release failed", setup, state, ask).await.is_ok() {
-        tracing::info!(lease = %state.name, term = %state.term, "released");
-    }
-}
-
-/// Tells of the end at least once: it is worth recording however long ago the lease was lost.
-async fn record(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState, finish: Finish) {
-    let Finish { slot, passed, reply } = finish;
-    let (name, holder) = (state.name.clone(), state.holder);
-    let end = SlotEnd { name, holder, slot, passed, lost: state.is_gone() };
-    let ask = |within| store.finish_slot(&end, within);
-    let answer = again_until(state.row_expired_by(), "finish failed", setup, state, ask).await;
-    if let Ok(answer) = answer {
-        tracing::info!(lease = %state.name, term = %state.term, %slot, ?answer, "finished");
-    }
-    // Whoever wanted to know may have gone.
-    drop(reply.send(answer));
 }
 
 /// Asks until there is an answer, or the next attempt would begin at `until` or later. Answers the last error then.

@@ -198,6 +198,11 @@ impl LeaseState {
         self.check()
     }
 
+    /// The attempt begun at `started` moved the expiry of a row whose round is over and not on record yet.
+    pub(crate) fn kept(&self, started: Moment) {
+        self.good.fetch_max(nanos(started), Ordering::AcqRel);
+    }
+
     /// An attempt failed. A replaced database is a loss at once: what it said of the lease is void.
     pub(crate) fn renewal_failed(self: &Arc<Self>, error: &Arc<StoreError>) {
         *lock(&self.last_error) = Some(Arc::clone(error));
