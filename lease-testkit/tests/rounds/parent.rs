@@ -1,0 +1,58 @@
+//! The trial itself, with workers that do not do what they should.
+
+use std::env;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use lease_testkit::MemoryStore;
+use lease_testkit::rounds::{Order, Trial};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn a_schedule_that_is_used_up_before_the_kills_are_done_fails_the_trial() {
+    // It lists its tests and is content.
+    let said = said("--list", 60 * SECOND).await;
+    assert!(said.contains("has come to the end before the kills were done"), "{said}");
+    assert!(said.contains("0 of 200 instants worked off"), "{said}");
+}
+
+#[tokio::test]
+async fn a_worker_that_fails_fails_the_trial() {
+    let said = said("--no-such-option", 60 * SECOND).await;
+    assert!(said.contains("has failed, exit"), "{said}");
+}
+
+#[tokio::test]
+async fn a_trial_that_gets_nowhere_ends_with_its_time_and_says_where_it_stood() {
+    let said = said("sleeper", SECOND).await;
+    assert!(said.contains("the time is up; 0 of 200 instants worked off"), "{said}");
+    assert!(said.contains("0 of 30 kills done"), "{said}");
+}
+
+/// What such a worker does; elsewhere it does nothing.
+#[test]
+fn sleeper() {
+    if Order::given().is_some() {
+        thread::sleep(60 * SECOND);
+    }
+}
+
+/// What the trial says of workers that are this executable with that argument.
+async fn said(argument: &'static str, within: Duration) -> String {
+    let command = move || {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.arg(argument).stderr(Stdio::null());
+        command
+    };
+    let trial = Trial::new(SECOND).within(within);
+    let running = tokio::spawn(async move { trial.run(Arc::new(MemoryStore::new()), command).await });
+    let panic = running.await.unwrap_err().into_panic();
+    let said = *panic.downcast::<String>().expect("a message");
+    let (_, log) = said.rsplit_once("log ").expect("the log's place");
+    fs::remove_file(log).unwrap();
+    said
+}
