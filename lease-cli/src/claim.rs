@@ -67,6 +67,7 @@ async fn claim_slot(
             Ok(SlotClaimed::Held(held)) => {
                 // A holder that cannot be read is a holder.
                 let held_for = held.inspect().await.map_or(Some(Duration::MAX), |seen| held_for(&seen, slot));
+                tracing::debug!(lease = %name, ?held_for, "held; asking again until the time is over");
                 match held_for {
                     None if clock.now() < decided_by => timings.tick(),
                     Some(held_for) if clock.now() < give_up => {
