@@ -182,7 +182,7 @@ impl Worker {
             let settled = seen.row.is_some_and(|row| {
                 row.slot == self.order.plan.slots(name).last().copied()
                     && !row.is_live(seen.now)
-                    && (row.unfinished_slot.is_none() || row.rerun_slot == row.slot)
+                    && (row.unfinished_slot != row.slot || row.rerun_slot == row.slot)
             });
             if !settled {
                 return false;
