@@ -1,24 +1,27 @@
 //! `lease run`: from the claim to the release, with the command between them.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
-use lease_core::{Claimed, Error, Instance, LeaseName, Leases, Refusal, Timings};
+use lease_core::{Instance, Leases, Refusal, Slot, Timings};
 
 use tokio::time::sleep;
 
 use crate::args::RunArguments;
+use crate::claim::{Answer, claim};
 use crate::command::Program;
 use crate::database::Database;
-use crate::exit::{Failure, SYSTEM, code_of_signal, say, say_unmasked};
+use crate::exit::{Failure, SUCCESS, SYSTEM, code_of_signal, say, say_unmasked};
+use crate::instant;
 use crate::signals::Signals;
 use crate::status::{lease_name, refusal};
 use crate::supervise::supervise;
 
-pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
+pub(crate) async fn run(mut arguments: RunArguments) -> Result<u8, Failure> {
     let name = lease_name(&arguments.name)?;
     let timings = arguments.ttl.map_or(Ok(Timings::default()), Timings::from_ttl).map_err(Failure::usage)?;
     let database = Database::named(&arguments.database)?;
-    let program = Program::find(arguments.command)?;
+    let program = Program::find(mem::take(&mut arguments.command))?;
     let mut signals = Signals::listen()
         .map_err(|error| Failure::new(SYSTEM, format!("cannot receive signals: {error}")))?;
 
@@ -32,21 +35,33 @@ pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
         signal = signals.next_to_end() => return Ok(code_of_signal(signal)),
     };
     let claimed = tokio::select! {
-        claimed = claim(&leases, &name, arguments.wait.map(|_| left(arguments.wait, begun))) => claimed,
+        claimed = claim(&leases, &name, &arguments, arguments.wait.map(|_| left(arguments.wait, begun))) => claimed,
         signal = signals.next_to_end() => {
             close(&leases, &mut signals).await;
             return Ok(code_of_signal(signal));
         }
     };
     let outcome = match claimed {
-        Ok(Claimed::Granted(lease)) => supervise(lease, &leases, &program, &mut signals).await,
-        Ok(Claimed::Held(held)) => {
+        Ok(Answer::Granted(holding)) => {
             if !arguments.quiet {
-                say_by_whom(&held).await;
+                holding.say_superseded();
+            }
+            let ended = supervise(&holding, &leases, &program, &mut signals).await;
+            holding.end(ended, &mut signals, arguments.quiet).await
+        }
+        Ok(Answer::Held(held)) => {
+            if !arguments.quiet {
+                say_by_whom(&held, arguments.slot).await;
             }
             Ok(arguments.held_exit)
         }
-        Err(error) => Err(error.into()),
+        Ok(Answer::Nothing(why)) => {
+            if !arguments.quiet {
+                say_unmasked(&why);
+            }
+            Ok(SUCCESS)
+        }
+        Err(failure) => Err(failure),
     };
     close(&leases, &mut signals).await;
     outcome
@@ -81,20 +96,15 @@ async fn try_to_open(database: &Database, timings: Timings, instance: Instance) 
     Ok(leases)
 }
 
-async fn claim(leases: &Leases, name: &LeaseName, wait: Option<Duration>) -> Result<Claimed, Error> {
-    match wait {
-        None => leases.claim(name).await,
-        Some(wait) => leases.acquire(name, wait).await,
-    }
-}
-
-async fn say_by_whom(held: &Refusal) {
+async fn say_by_whom(held: &Refusal, slot: Option<Slot>) {
+    let what = slot.map(|slot| format!("not run for {}: ", instant::text(slot))).unwrap_or_default();
     match held.inspect().await {
         // Whoever it is, shown whole.
-        Ok(seen) => say_unmasked(&refusal(held.name(), held.database(), &seen)),
-        Err(error) => {
-            say(&format!("{:?} is held by somebody else; by whom, cannot be read: {error}", held.name()));
-        }
+        Ok(seen) => say_unmasked(&format!("{what}{}", refusal(held.name(), held.database(), &seen))),
+        Err(error) => say(&format!(
+            "{what}{:?} is held by somebody else; by whom, cannot be read: {error}",
+            held.name()
+        )),
     }
 }
 

@@ -2,25 +2,23 @@
 
 use std::fmt::Write;
 
-use lease_core::LeaseName;
 use lease_core::store::{DbTime, Inspection, LeaseRow};
+use lease_core::{LeaseName, Slot};
 
 use crate::args::StatusArguments;
-use crate::database::Database;
+use crate::database::{Database, Store};
 use crate::exit::{Failure, answer};
 use crate::json::{self, State};
+use crate::round_state::RoundState;
 use crate::text::{password, second, span, visible};
-use crate::{ATTEMPT, exit};
+use crate::{ATTEMPT, exit, instant};
 
 pub(crate) async fn status(arguments: &StatusArguments) -> Result<u8, Failure> {
     let name = lease_name(&arguments.name)?;
     let database = Database::named(&arguments.database)?;
     let seen = match database.existing().await? {
         None => None,
-        Some(store) => {
-            let seen = store.0.inspect(&name, ATTEMPT).await;
-            Some(seen.map_err(|error| store.failure(&format!("read lease {name:?} in"), &error))?)
-        }
+        Some(store) => Some(inspect(&store, &name).await?),
     };
     if arguments.json {
         answer(&json::to_text(&json::Status::new(database.describe(), seen.as_ref())))?;
@@ -28,6 +26,12 @@ pub(crate) async fn status(arguments: &StatusArguments) -> Result<u8, Failure> {
         answer(&for_people(&name, &database.describe(), seen.as_ref()))?;
     }
     Ok(exit::SUCCESS)
+}
+
+/// Reads one row and the database's clock.
+pub(crate) async fn inspect(store: &Store, name: &LeaseName) -> Result<Inspection, Failure> {
+    let seen = store.0.inspect(name, ATTEMPT).await;
+    seen.map_err(|error| store.failure(&format!("read lease {name:?} in"), &error))
 }
 
 /// The name that was given. A URL with a password is taken for a slip: a name is shown to everybody.
@@ -53,6 +57,12 @@ fn for_people(name: &LeaseName, database: &str, seen: Option<&Inspection>) -> St
             lines.push(("expires", expiry(row, now)));
             lines.push(("ttl", span(row.ttl)));
             lines.push(("holder", row.holder.to_string()));
+            let slot = |slot: Option<Slot>| slot.map(instant::text).unwrap_or_default();
+            if let Some(state) = RoundState::of(row, now) {
+                lines.push(("slot", format!("{} ({})", slot(row.slot), state.words())));
+            }
+            lines.push(("unfinished slot", slot(row.unfinished_slot)));
+            lines.push(("rerun slot", slot(row.rerun_slot)));
         }
     }
     lines.push(("database", database.to_owned()));

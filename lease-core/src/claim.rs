@@ -68,8 +68,12 @@ impl Wanted {
         }
     }
 
-    fn is_round(&self) -> bool {
-        !matches!(self, Self::Name)
+    /// The instant, if the claim is that of a round.
+    fn slot(&self) -> Option<Slot> {
+        match self {
+            Self::Name => None,
+            Self::Slot(slot) | Self::Rerun(UnfinishedSlot { slot, .. }) => Some(*slot),
+        }
     }
 }
 
@@ -150,11 +154,12 @@ async fn in_flight<H: Handle>(
 
     match timeout_at(&clock, started + timings.attempt(), asking.as_mut()).await {
         Some(Ok(Answer::Granted { lease: term, superseded })) => {
-            tracing::info!(lease = %name, term = %term, "claimed");
+            let slot = wanted.slot();
+            tracing::info!(lease = %name, term = %term, slot = slot.map(tracing::field::display), "claimed");
             let state = LeaseState::new(
                 client.next_id(),
                 (name.clone(), holder, term),
-                wanted.is_round(),
+                slot.is_some(),
                 Arc::clone(&client.setup),
                 started,
             );

@@ -29,9 +29,12 @@ use crate::{ErrorKind, LeaseStore, LossReason};
 pub(crate) enum Command {
     /// A lease was granted. Without a renewal it is renewed by hand.
     Add(Arc<LeaseState>, Option<Renewal>, Open),
-    /// The handle of the lease has gone, or its last tenure after it.
+    /// The handle of the lease has gone, or was released.
     Ended(u64),
-    /// The round of a slot ran to its end: that is recorded where otherwise the name would be given back.
+    /// The last tenure of the lease has gone.
+    Idle(u64),
+    /// The round of a slot ran to its end: that is recorded where otherwise the name would be given back. Sent
+    /// before [`Ended`](Self::Ended).
     Finish(Arc<LeaseState>, Finish, Open),
     /// `close` or `shutdown` was called: leases that no work holds are given back.
     ShutDown,
@@ -121,6 +124,8 @@ struct Managed {
     /// The last batch this lease was in got no answer: it asks alone next time, so that one row
     /// that hangs a batch cannot take the others down with it.
     alone: bool,
+    /// The handle has gone, and all that it sent before has been heard: its state says so earlier than that.
+    ended: bool,
     /// What is to be recorded of a round once its last tenure has gone.
     finishes: Vec<(Finish, Open)>,
     open: Open,
@@ -132,6 +137,12 @@ impl Managed {
         let renewal = self.renewal.as_mut()?;
         renewal.carried(self.state.good(), now);
         Some(renewal)
+    }
+
+    /// When the lease is over though tenures are left: when its row has surely expired. The end of a round is told
+    /// before the row can have expired, or somebody could run it again first.
+    fn over_at(&self) -> Moment {
+        if self.finishes.is_empty() { self.state.row_expired_by() } else { self.state.grace_over() }
     }
 }
 
@@ -154,7 +165,8 @@ impl Driver {
         match command {
             Command::Add(state, renewal, open) => {
                 let id = state.id;
-                let managed = Managed { state, renewal, alone: false, finishes: Vec::new(), open };
+                let managed =
+                    Managed { state, renewal, alone: false, ended: false, finishes: Vec::new(), open };
                 self.leases.insert(id, managed);
                 if self.shutting_down {
                     self.give_up(id);
@@ -162,14 +174,23 @@ impl Driver {
                 self.look_at_all([id]);
             }
             Command::Ended(id) => {
+                if let Some(managed) = self.leases.get_mut(&id) {
+                    managed.ended = true;
+                }
+                self.settle(id);
+            }
+            Command::Idle(id) => {
                 if self.shutting_down {
                     self.give_up(id);
                 }
                 self.settle(id);
             }
             Command::Finish(state, finish, open) => match self.leases.get_mut(&state.id) {
-                Some(managed) => managed.finishes.push((finish, open)),
-                // Given back already, or being so; nothing of ours acts under it any more.
+                Some(managed) => {
+                    managed.finishes.push((finish, open));
+                    self.settle(state.id);
+                }
+                // Given back already, or being so, or expired.
                 None => self.give_back([GiveBack { state, finish: Some(finish), open }]),
             },
             Command::ShutDown => {
@@ -184,9 +205,10 @@ impl Driver {
 
     /// Ends a lease whose handle somebody still has, unless work may run under it.
     fn give_up(&mut self, id: u64) {
-        let Some(managed) = self.leases.get(&id) else { return };
+        let Some(managed) = self.leases.get_mut(&id) else { return };
         if managed.state.lose_if_idle() {
             managed.state.end();
+            managed.ended = true;
             self.settle(id);
         }
     }
@@ -221,15 +243,15 @@ impl Driver {
     fn look(&mut self, id: u64, now: Moment, outgoing: &mut Outgoing) {
         let Some(managed) = self.leases.get_mut(&id) else { return };
         if managed.state.is_ended() {
-            // Tenures are left, and nothing but the row's expiry ends their lease.
-            let expired_by = managed.state.row_expired_by();
-            if now >= expired_by {
-                managed.state.settled(Settled::Done);
-                if let Some(Managed { state, finishes, .. }) = self.leases.remove(&id) {
-                    self.record(&state, finishes);
+            // Tenures are left, and nothing but time ends their lease.
+            let over_at = managed.over_at();
+            if now < over_at {
+                self.due.entry(over_at).or_default().push(id);
+            } else if let Some(Managed { state, finishes, .. }) = self.leases.remove(&id) {
+                if finishes.is_empty() {
+                    state.settled(Settled::Done);
                 }
-            } else {
-                self.due.entry(expired_by).or_default().push(id);
+                self.record(&state, finishes);
             }
             return;
         }
@@ -376,11 +398,9 @@ impl Driver {
 
     /// Gives the name of an ended lease back once nothing of ours can act under it.
     fn settle(&mut self, id: u64) {
-        let Some(managed) = self.leases.get(&id) else { return };
-        if !managed.state.can_settle() {
-            if managed.state.is_ended() {
-                self.due.entry(managed.state.row_expired_by()).or_default().push(id);
-            }
+        let Some(managed) = self.leases.get(&id).filter(|managed| managed.ended) else { return };
+        if managed.state.work_may_run() {
+            self.due.entry(managed.over_at()).or_default().push(id);
             return;
         }
         if let Some(Managed { state, finishes, open, .. }) = self.leases.remove(&id) {

@@ -85,11 +85,6 @@ impl Lease {
     pub(crate) async fn finish(&self, slot: Slot, passed: Option<Slot>) -> Result<FinishAnswer, Error> {
         self.0.finish(slot, passed).await
     }
-
-    /// Whether work under the lease is asked to end.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.0.client.is_shutting_down() || self.0.state.is_stopping()
-    }
 }
 
 impl fmt::Debug for Lease {
@@ -259,7 +254,7 @@ impl Hold {
         self.state.lose(&LossReason::Released);
         if !self.state.is_ended() {
             self.state.end();
-            self.client.lease_ended(self.state.id);
+            self.client.send(Command::Ended(self.state.id));
         }
     }
 }

@@ -66,7 +66,14 @@ impl<T: fmt::Debug, E: std::error::Error + 'static> std::error::Error for RunErr
 }
 
 /// How the work's own future ended; `None` when it was aborted or its runtime shut down.
-type Ended<T, E> = Option<Result<Result<T, E>, Panicked>>;
+type Ended<T, E> = Option<Returned<T, E>>;
+
+/// What the work's future came to.
+struct Returned<T, E> {
+    output: Result<Result<T, E>, Panicked>,
+    /// Whether it was asked to stop before it returned, by a loss too.
+    asked_to_stop: bool,
+}
 
 impl Lease {
     /// Runs work under the lease, then gives the name back.
@@ -113,7 +120,7 @@ impl Lease {
 /// Work that has begun: a task of the runtime.
 pub(crate) struct Begun<T, E> {
     runtime: Handle,
-    work: JoinHandle<Result<Result<T, E>, Panicked>>,
+    work: JoinHandle<Returned<T, E>>,
 }
 
 /// What work that was begun came to.
@@ -140,7 +147,12 @@ where
     lease.state().begin_work().map_err(|reason| RunError::Lost { reason, output: None })?;
     // The scope's tenure lives exactly as long as the work's future.
     let scope = tenure.clone();
-    let work = runtime.spawn(scope.scope(Catch::new(async move { work(tenure).await })));
+    let work = runtime.spawn(scope.scope(async move {
+        let output = Catch::new(async move { work(tenure).await }).await;
+        // Here and not by the supervisor: what is asked later was not asked of this work.
+        let asked_to_stop = Tenure::current().is_some_and(|tenure| tenure.is_stopping());
+        Returned { output, asked_to_stop }
+    }));
     lease.state().work_can_be_aborted_by(work.abort_handle());
     Ok(Begun { runtime, work })
 }
@@ -171,7 +183,7 @@ where
 
 async fn supervise<T, E>(
     lease: &Lease,
-    mut work: JoinHandle<Result<Result<T, E>, Panicked>>,
+    mut work: JoinHandle<Returned<T, E>>,
     unwanted: oneshot::Receiver<()>,
 ) -> Outcome<T, E> {
     let state = Arc::clone(lease.state());
@@ -184,7 +196,10 @@ async fn supervise<T, E>(
             work.await.ok()
         }
     };
-    let asked_to_stop = lease.is_stopping();
+    let (ended, asked_to_stop) = match ended {
+        Some(Returned { output, asked_to_stop }) => (Some(output), asked_to_stop),
+        None => (None, true),
+    };
     // What the work left running under a clone of its tenure is told to end, and waited for.
     state.ask_stop();
     state.work_gone().await;

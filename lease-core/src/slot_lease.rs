@@ -18,7 +18,8 @@ impl Leases {
     ///
     /// The instant is kept in whole milliseconds since 1970 UTC, cut down. It must have come by the clock of the
     /// *database*, so a replica whose clock runs ahead cannot make others skip. For one that has not come this
-    /// waits, for at most `wait` by the local clock (zero: not at all); it does not wait for a name that is held.
+    /// waits, for at most `wait` by the local clock (zero: not at all), and asks again when it should have come; it
+    /// does not wait for a name that is held.
     ///
     /// Dropping the future leaves nothing behind but, when the claim had been sent, perhaps a round that is cut
     /// short: a grant that nobody waits for is given back, and found by [`unfinished_slots`](Self::unfinished_slots).
@@ -177,17 +178,19 @@ impl SlotLease {
     /// `passed` is the latest instant of the schedule that has come meanwhile: it and those before it are skipped
     /// for everybody. It is ignored if it is not later than this round's or has not come by the database's clock.
     ///
-    /// Every [`Tenure`] is lost at once; the end is sent when the last one is gone, again and again until
-    /// the row has expired, and at least once. It is recorded though the lease was lost, unless a later
-    /// instant was claimed meanwhile. May be repeated; [`FinishAnswer::Lost`] then says of the repetition
-    /// alone whether it has recorded anything.
+    /// Every [`Tenure`] is lost at once, and the end is sent when the last one is gone. So drop yours before: for one
+    /// that is kept this waits until the row is about to expire. Sent again after a failure, until the row has
+    /// expired, and at least once. It is recorded though the lease was lost, unless a later instant was claimed
+    /// meanwhile. May be repeated; [`FinishAnswer::Lost`] then says of the repetition alone whether it has
+    /// recorded anything.
     ///
     /// Dropping the future, once polled, changes nothing of that: the end is recorded all the same.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a `passed` that can be no slot: nothing was done. Otherwise
-    /// the database could not be told in time, and the instant may be unfinished: it may be run again.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a `passed` that can be no slot: nothing was done, the round
+    /// is still ours. Otherwise the database could not be told in time, or the runtime that renews has gone: the
+    /// instant may be unfinished, and be run again.
     pub async fn finish(&self, passed: Option<SystemTime>) -> Result<FinishAnswer, Error> {
         let passed = passed.map(Slot::new).transpose()?;
         self.lease.finish(self.slot, passed).await
@@ -210,10 +213,12 @@ impl SlotLease {
     ///   stop ([`Tenure::stopping`]: shutdown, step-down) or after the lease was lost. So work that heeds a request
     ///   to stop and leaves something undone returns an error.
     ///
-    /// `passed` is asked when the work has run to its end; see [`finish`](Self::finish). It must not block. Work that is
-    /// never overrun answers `None`. One that panics or cannot be a slot counts as `None`.
+    /// `passed` is asked once, when the work has run to its end and every tenure has gone, and not of a round cut short;
+    /// see [`finish`](Self::finish). It must not block. Work that is never overrun answers `None`. One that panics or
+    /// cannot be a slot counts as `None`.
     ///
-    /// Dropping the future asks the work to stop and aborts it, and ends the round in the background.
+    /// Dropping the future asks the work to stop and aborts it, and ends the round in the background: as finished if the
+    /// work had returned, else as cut short.
     pub async fn run<F, Fut, T, E>(
         self,
         passed: impl FnOnce() -> Option<SystemTime> + Send + 'static,
@@ -276,7 +281,8 @@ pub struct Round<T, E> {
 /// What is on record of a round that has ended.
 #[derive(Debug)]
 pub enum RoundEnd {
-    /// It ran to its end, and the database knows: it is never run again.
+    /// It ran to its end, and the database knows: it is not claimed any more. [`FinishAnswer::Lost`]: the lease had been
+    /// lost before, so it may be under way, or have been run, a second time.
     Finished(FinishAnswer),
     /// It was cut short, or not begun: it may be run once more, unless this was the rerun.
     CutShort,

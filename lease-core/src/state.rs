@@ -221,6 +221,11 @@ impl LeaseState {
         self.reason().map_or(Ok(()), Err)
     }
 
+    /// Before this moment the row cannot expire, and by then work has had its grace, whatever ended the lease.
+    pub(crate) fn grace_over(&self) -> Moment {
+        self.deadline() + self.setup.timings.grace()
+    }
+
     pub(crate) fn reason(&self) -> Option<LossReason> {
         self.status.borrow().lost.clone()
     }
@@ -340,7 +345,8 @@ impl LeaseState {
         lock(&self.work).abort = Some(abort);
     }
 
-    fn work_may_run(&self) -> bool {
+    /// Whether a tenure is out.
+    pub(crate) fn work_may_run(&self) -> bool {
         self.tenures.load(Ordering::SeqCst) > 0
     }
 
@@ -411,11 +417,6 @@ impl LeaseState {
     /// Whether the row is known to be ours no more.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.reason(), Some(LossReason::Refused | LossReason::Replaced(_)))
-    }
-
-    /// Whether nothing of ours can act under the lease any more, so that the name may be given back.
-    pub(crate) fn can_settle(&self) -> bool {
-        self.is_ended() && !self.work_may_run()
     }
 
     pub(crate) fn tenure_begins(&self) {

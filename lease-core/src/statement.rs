@@ -162,7 +162,8 @@ pub enum FinishAnswer {
     /// The lease had been lost. The end is recorded all the same unless a later instant had been
     /// claimed meanwhile.
     Lost {
-        /// Whether this call recorded the end.
+        /// Whether this call recorded the end. `false` too for a repetition of one that did, if the name was claimed
+        /// in between.
         recorded: bool,
     },
 }

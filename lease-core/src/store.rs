@@ -209,8 +209,8 @@ pub trait LeaseStore: Send + Sync + 'static {
     ///   than the one on record and not later than the database's now.
     /// - *Atomic, second step* (when the first matched no row or was left out): where the name's
     ///   unfinished slot is `end.slot`: nothing unfinished. The answer is [`FinishAnswer::Lost`].
-    /// - Safe to repeat after an error: a repeated first step answers
-    ///   [`FinishAnswer::Finished`] again.
+    /// - Safe to repeat after an error: a repeated first step answers [`FinishAnswer::Finished`] again, unless somebody
+    ///   else has claimed the name meanwhile: then it finds nothing left to record, and says so.
     /// - *Error or dropped:* the end may be recorded, now or later; it never touches a later slot.
     async fn finish_slot(&self, end: &SlotEnd, within: Duration) -> Result<FinishAnswer, StoreError>;
 

@@ -1,5 +1,7 @@
 //! What goes wrong around a server, and what the store makes of it, on MySQL and on MariaDB.
 
+#[path = "faults/between.rs"]
+mod between;
 #[path = "faults/checks.rs"]
 mod checks;
 #[path = "faults/clock.rs"]

@@ -8,4 +8,5 @@ mod guardian;
 mod running;
 mod servers;
 mod show;
+mod slots;
 mod terminal;

@@ -1,16 +1,17 @@
 //! The program on PostgreSQL, MariaDB and MySQL.
 
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 use test_servers::{PgBouncer, Product, Server, Setup};
 
-use crate::bench::{Bench, Outcome};
+use crate::bench::{Bench, Outcome, eventually};
 
 /// Every subcommand that asks the database something.
-const ASKING: [&[&str]; 5] =
-    [&["run", "x", "--", "touch", "ran"], &["status", "x"], &["list"], &["migrate"], &["check"]];
+const ASKING: [&[&str]; 6] =
+    [&["run", "x", "--", "touch", "ran"], &["status", "x"], &["list"], &["slots"], &["migrate"], &["check"]];
 
 fn on_each(test: impl Fn(&Bench, Product)) {
     for product in Product::ALL {
@@ -92,10 +93,91 @@ fn a_held_lease_is_refused_with_its_holder_and_waited_for() {
 }
 
 #[test]
+fn an_instant_is_run_once_and_a_round_cut_short_once_more() {
+    on_each(|bench, product| {
+        let slot = ["run", "x", "--slot", "2020-01-01T00:00:00Z"];
+        let round = bench.start(&[&slot[..], &["--ttl", "1h", "--", "sleep", "1000"]].concat());
+        let command = bench.await_command("sleep 1000");
+        let line = bench.run(&[&slot[..], &["--", "touch", "ran"]].concat()).expect_line(0);
+        assert!(line.contains("claimed or skipped"), "{product}: {line}");
+        let later = ["run", "x", "--slot", "@1577836860"];
+        let line = bench.run(&[&later[..], &["--", "touch", "ran"]].concat()).expect_line(75);
+        assert!(line.contains(&format!(":{} since", round.pid())), "{product}: {line}");
+        command.signal(Signal::TERM);
+        assert!(round.wait().expect_line(143).contains("--rerun"));
+        let rerun = ["run", "--rerun", "x", "--", "printenv", "LEASE_SLOT", "LEASE_RERUN"];
+        assert_eq!(bench.run(&rerun).expect(0).out, "2020-01-01T00:00:00Z\n1\n", "{product}");
+        assert!(bench.run(&rerun).expect_line(0).contains("is not rerun"));
+        assert_eq!(bench.run(&[&later[..], &["--", "printenv", "LEASE_TERM"]].concat()).expect(0).out, "3\n");
+        let table = bench.run(&["slots"]).expect(0).out;
+        let cells: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(cells, ["x", "finished", "2020-01-01T00:01:00Z", "2020-01-01T00:00:00Z"], "{product}");
+        assert!(!bench.path("ran").exists());
+    });
+}
+
+#[test]
+fn of_eight_at_once_one_runs_the_instant() {
+    on_each(|bench, product| {
+        bench.run(&["migrate"]).expect(0);
+        let round = ["run", "x", "--slot", "@1577836860", "--ttl", "1h", "--", "sh", "-c", "echo x >>reran"];
+        let running: Vec<_> = (0..8).map(|_| bench.start(&round)).collect();
+        for each in running {
+            each.wait().expect(0);
+        }
+        assert_eq!(bench.await_file("reran"), "x\n", "{product}");
+    });
+}
+
+#[test]
+fn a_claim_by_somebody_else_that_is_under_way_is_waited_for_a_moment() {
+    let bench = Bench::on_server(Product::Postgres);
+    bench.run(&["run", "x", "--", "true"]).expect(0);
+    bench.in_postgres(async |session, table| {
+        // Whatever it comes to in the end.
+        session.batch_execute(&format!("BEGIN; UPDATE {table} SET instance = ''")).await?;
+        let begun = Instant::now();
+        let line = bench.run(&["run", "x", "--slot", "@1577836860", "--", "touch", "ran"]).expect_line(75);
+        assert!(line.contains("not run for 2020-01-01T00:01:00Z"), "{line}");
+        assert!(begun.elapsed() >= Duration::from_secs(5));
+        Ok(())
+    });
+    assert!(!bench.path("ran").exists());
+}
+
+#[test]
+fn an_instant_found_claimed_after_a_claim_that_failed_may_be_our_own() {
+    let bench = Bench::on_server(Product::Postgres);
+    let holder = bench.start(&["run", "x", "--ttl", "1h", "--", "sleep", "1000"]);
+    bench.await_command("sleep 1000");
+    let slot = ["run", "x", "--slot", "@1577836860", "--ttl", "3s", "--wait", "10m", "--", "touch", "ran"];
+    let waiting = bench.start(&slot);
+    bench.in_postgres(async |session, table| {
+        // What it is told when it asks what holds the name.
+        let asked = format!(
+            "SELECT FROM pg_stat_activity WHERE query LIKE '%SELECT%unfinished_slot_ms%{table}%' AND pid <> pg_backend_pid()"
+        );
+        let begun = Instant::now();
+        while session.query(&asked, &[]).await?.is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(300), "waited in vain for its question");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        session.batch_execute(&format!("BEGIN; LOCK TABLE {table}")).await?;
+        eventually("a claim that failed", || waiting.said("claim failed").then_some(()));
+        session.batch_execute(&format!("UPDATE {table} SET slot_ms = 1577836860000; COMMIT")).await
+    });
+    let lines = waiting.wait().expect(69).err;
+    let last = lines.lines().last().unwrap();
+    assert!(last.contains("perhaps by the claim that failed") && last.contains("--rerun"), "{lines}");
+    assert!(!bench.path("ran").exists());
+    drop(holder);
+}
+
+#[test]
 fn what_only_looks_makes_no_table_and_run_makes_a_missing_one() {
     on_each(|bench, product| {
         for _ in 0..2 {
-            for arguments in [&["status", "x"][..], &["list"], &["check"]] {
+            for arguments in [&["status", "x"][..], &["list"], &["slots"], &["slots", "x"], &["check"]] {
                 let line = bench.run(arguments).expect_line(69);
                 assert!(line.contains("`lease migrate`"), "{product}: {line}");
                 assert!(!line.contains("migrate()"), "{line}");

@@ -173,20 +173,24 @@ impl<C: Fn() -> Command> Running<C> {
             let after = kills * each + 1 + random.below(each);
             self.until(|running| running.worked_off() >= after).await;
             sleep(Duration::from_millis(random.below(150).into())).await;
-            // When the random moments have landed too seldom, the last ones are chosen.
-            let chosen = missing >= left;
-            if chosen {
-                self.until(|running| !in_the_middle(&running.entries).is_empty()).await;
-            }
-            let middle = in_the_middle(&self.entries);
             let mut victims: Vec<u32> = self.alive.keys().copied().collect();
-            victims.retain(|worker| !chosen || middle.contains(worker));
+            // When the random moments have landed too seldom, the last ones are chosen.
+            if missing >= left {
+                self.until(|running| !running.in_the_middle().is_empty()).await;
+                victims = self.in_the_middle();
+            }
             let one = random.below(WORKERS) as usize % victims.len().max(1);
             if let Some(victim) = victims.get(one) {
                 self.kill(*victim);
             }
         }
         self.killing = false;
+    }
+
+    /// The workers that are in the middle of a round.
+    fn in_the_middle(&self) -> Vec<u32> {
+        let middle = in_the_middle(&self.entries);
+        self.alive.keys().copied().filter(|worker| middle.contains(worker)).collect()
     }
 
     /// Looks until it is so, no longer than the time given.

@@ -151,6 +151,19 @@ const CASES: &[(Rule, Case)] = &[
     (
         Rule::Superseded,
         Case {
+            what: "a round that came to its end, and was given back as cut short, is not named",
+            log: "
+                1001 w1 begin R @1000 t1 asked=1000
+                1010 w1 end R @1000 t1
+                1020 w1 cut R @1000 t1
+                2000 w1 ran R @2000 t2
+                3000 w1 ran R @3000 t3",
+            row: [3, 3000, 0, 0],
+        },
+    ),
+    (
+        Rule::Superseded,
+        Case {
             what: "another instant is named than the one given up",
             log: "
                 1000 w1 ran R @1000 t1
@@ -231,6 +244,18 @@ const CASES: &[(Rule, Case)] = &[
                 2000 w1 ran R @2000 t2
                 3000 w1 ran R @3000 t3
                 3001 w2 begin R @3000 t3 asked=3000",
+            row: [3, 3000, 0, 0],
+        },
+    ),
+    (
+        Rule::Terms,
+        Case {
+            what: "a term begins twice",
+            log: "
+                1000 w1 ran R @1000 t1
+                2000 w1 ran R @2000 t2
+                2001 w1 begin R @2000 t2 asked=2000
+                3000 w1 ran R @3000 t3",
             row: [3, 3000, 0, 0],
         },
     ),
@@ -438,6 +463,30 @@ const CASES: &[(Rule, Case)] = &[
             log: "
                 1000 w1 ran R @1000 t1
                 1050 w1 unrecorded R @1000 t1
+                2000 w1 ran R @2000 t2
+                3000 w1 ran R @3000 t3",
+            row: [3, 3000, 0, 0],
+        },
+    ),
+    (
+        Rule::Strange,
+        Case {
+            what: "an end that is said twice",
+            log: "
+                1000 w1 ran R @1000 t1
+                1010 w1 end R @1000 t1
+                2000 w1 ran R @2000 t2
+                3000 w1 ran R @3000 t3",
+            row: [3, 3000, 0, 0],
+        },
+    ),
+    (
+        Rule::Strange,
+        Case {
+            what: "a term of two instants",
+            log: "
+                1000 w1 ran R @1000 t1
+                1010 w1 held R @2000 t1
                 2000 w1 ran R @2000 t2
                 3000 w1 ran R @3000 t3",
             row: [3, 3000, 0, 0],

@@ -19,7 +19,7 @@ const CASES: &[([u32; 5], Case)] = &[
                 1030 w1 finished R @1000 t1
                 2000 w2 ran R @2000 t2
                 3000 w1 ran R @3000 t3
-                3100 w1 done
+                3100 w1 killed
                 3100 w2 done",
             row: [3, 3000, 0, 0],
         },
@@ -110,10 +110,9 @@ const CASES: &[([u32; 5], Case)] = &[
                 100 w1 started pid=1
                 1011 w1 unsure R
                 2001 w1 begin R @2000 t2 asked=2000 superseded=1000
-                2005 w1 killed
+                2005 w1 cut R @2000 t2
                 2006 w2 started pid=2
                 2007 w2 unsure R
-                2010 w2 killed
                 2011 w3 started pid=3
                 3011 w3 died
                 3012 w4 started pid=4
@@ -215,6 +214,37 @@ const CASES: &[([u32; 5], Case)] = &[
             row: [4, 3000, 0, 1000],
         },
     ),
+    (
+        [2, 0, 0, 1, 0],
+        Case {
+            what: "an end is recorded late, when its rerun has been claimed and killed",
+            log: "
+                1001 w1 begin R @1000 t1 asked=1000
+                1010 w1 end R @1000 t1
+                1101 w2 begin R @1000 t2 asked=1100 rerun
+                1102 w2 killed
+                2000 w3 ran R @2000 t3
+                2100 w1 unrecorded R @1000 t1
+                3001 w1 begin R @3000 t4 asked=3000
+                3002 w1 cut R @3000 t4
+                3101 w1 begin R @3000 t5 asked=3100 rerun
+                3102 w1 cut R @3000 t5",
+            row: [5, 3000, 3000, 3000],
+        },
+    ),
+    (
+        [1, 0, 0, 1, 1],
+        Case {
+            what: "a round skips the next instant, the one before was claimed without a word",
+            log: "
+                1002 w1 killed
+                2001 w2 begin R @2000 t2 asked=2000 superseded=1000
+                2010 w2 end R @2000 t2
+                3020 w2 skip R @2000 t2 upto=3000
+                3030 w2 finished R @2000 t2",
+            row: [2, 3000, 0, 0],
+        },
+    ),
 ];
 
 #[test]
@@ -239,6 +269,7 @@ fn kills_and_deaths_are_counted_and_those_in_the_middle_of_a_round_apart() {
         let Account { first_rounds, reruns, unclaimed, kills, kills_mid_round, deaths, .. } = account;
         [first_rounds, reruns, unclaimed, kills, kills_mid_round, deaths]
     };
+    assert_eq!(account("each instant runs to its end once"), [3, 0, 0, 1, 0, 0]);
     assert_eq!(account("a round that is killed is given up"), [3, 1, 0, 2, 2, 1]);
     assert_eq!(account("an instant that was claimed without a word"), [2, 1, 1, 1, 0, 0]);
     // Between the end of the work and the word of what became of it is the middle still.

@@ -62,9 +62,7 @@ impl Account {
             let begun: Vec<&Told<'_>> =
                 history.rounds.values().filter(|round| round.at == at && round.begin.is_some()).collect();
             let ended: Vec<&Told<'_>> = begun.iter().copied().filter(|round| round.end.is_some()).collect();
-            let skips = |round: &Told<'_>| {
-                round.end.is_some() && round.at < at && round.skip.is_some_and(|to| to >= at)
-            };
+            let skips = |round: &Told<'_>| round.at < at && round.skip.is_some_and(|to| to >= at);
             let kind = match ended[..] {
                 [] if begun.is_empty() && history.rounds.values().any(skips) => &mut self.skipped,
                 [] => &mut self.given_up,
@@ -97,14 +95,13 @@ impl fmt::Display for Account {
     }
 }
 
-/// The workers that have begun a round of whose end they have said nothing, and that are not known to be gone.
+/// The workers that have begun a round of whose end they have said nothing, alive or dead.
 pub(crate) fn in_the_middle(log: &[Entry]) -> BTreeSet<u32> {
     let mut open = BTreeSet::new();
     for entry in log {
         match &entry.event {
             Event::Begin { round, .. } => drop(open.insert((entry.worker, &round.name, round.term))),
             Event::Ended(round, _) => drop(open.remove(&(entry.worker, &round.name, round.term))),
-            Event::Killed | Event::Died => open.retain(|(worker, ..)| *worker != entry.worker),
             _ => {}
         }
     }

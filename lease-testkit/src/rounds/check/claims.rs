@@ -141,9 +141,11 @@ impl<'a> Claims<'a> {
     }
 
     fn bad_first(&self, round: &Told<'a>, begin: Begin<'a>) -> Violation {
-        if let Some(first) = self.begun(round.at, false) {
+        let first =
+            |before: &&'a Told<'a>| before.begin.filter(|begin| before.at == round.at && !begin.rerun);
+        if let Some(first) = self.before.iter().find_map(first) {
             let what = "its first round has begun before".to_owned();
-            return Violation::new(Rule::FirstTwice, what, [first, begin.entry]);
+            return Violation::new(Rule::FirstTwice, what, [first.entry, begin.entry]);
         }
         let rule = self.place(round.at, Rule::Superseded);
         let what = match rule {
@@ -158,10 +160,6 @@ impl<'a> Claims<'a> {
     }
 
     fn bad_rerun(&self, round: &Told<'a>, begin: Begin<'a>) -> Violation {
-        if let Some(rerun) = self.begun(round.at, true) {
-            let what = "its second round has begun before".to_owned();
-            return Violation::new(Rule::RerunTwice, what, [rerun, begin.entry]);
-        }
         let here = self.states.iter().filter(|state| state.taken == round.at + 1);
         let rule = if begin.superseded.is_some() {
             Rule::Superseded
@@ -190,12 +188,6 @@ impl<'a> Claims<'a> {
         } else {
             Rule::PassedOver
         }
-    }
-
-    /// The line by which that round of an instant began.
-    fn begun(&self, at: usize, rerun: bool) -> Option<&'a Entry> {
-        let round = |round: &&'a Told<'a>| round.begin.filter(|begin| round.at == at && begin.rerun == rerun);
-        self.before.iter().find_map(round).map(|begin| begin.entry)
     }
 
     fn last(&self) -> impl Iterator<Item = &'a Entry> {
