@@ -34,13 +34,13 @@ async fn schedule(leases: &Leases, me: &Me) -> Infallible {
 async fn minute(leases: &Leases, due: SystemTime, me: &Me) -> Result<(), lease_core::Error> {
     // First what a replica did not bring to its end: the claim of a later minute would give it up.
     for cut_short in leases.unfinished_slots([JOB]).await? {
-        if let Some(slot) = leases.claim_rerun(&cut_short).await? {
-            run(slot, due, me).await;
+        if let Some(round) = leases.claim_rerun(&cut_short).await? {
+            run(round, due, me).await;
         }
     }
     // The database's clock decides whether the minute has come. Ours may be a little ahead.
     match leases.claim_slot(JOB, due, Duration::from_secs(1)).await? {
-        SlotClaimed::Granted(slot) => run(slot, due, me).await,
+        SlotClaimed::Granted(round) => run(round, due, me).await,
         SlotClaimed::Held(_) => me.says("an earlier round is not over"),
         SlotClaimed::NotYet(early) => me.says(&format!("our clock is {early:?} ahead")),
         // Another replica was faster.
@@ -55,7 +55,7 @@ async fn run(round: SlotLease, due: SystemTime, me: &Me) {
         me.says(&format!("{} was never finished, and is not run any more", given_up.slot));
     }
     me.says(&format!("{slot} begins{again}"));
-    // Minutes that come while the work runs are skipped, by all replicas.
+    // Minutes that come while the work runs are skipped, by all replicas; after a rerun `due` is still to be claimed.
     let passed = move || Some(latest_minute()).filter(|latest| *latest > due);
     let round = round.run(passed, |_tenure| async {
         tokio::time::sleep(MINUTE / 2).await; // the work

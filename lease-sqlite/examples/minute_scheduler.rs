@@ -37,13 +37,13 @@ async fn schedule(leases: &Leases, me: &str) -> Infallible {
 async fn minute(leases: &Leases, due: SystemTime, me: &str) -> Result<(), lease_core::Error> {
     // First what a replica did not bring to its end: the claim of a later minute would give it up.
     for cut_short in leases.unfinished_slots([JOB]).await? {
-        if let Some(slot) = leases.claim_rerun(&cut_short).await? {
-            run(slot, due, me).await;
+        if let Some(round) = leases.claim_rerun(&cut_short).await? {
+            run(round, due, me).await;
         }
     }
     // The database's clock decides whether the minute has come. Ours may be a little ahead.
     match leases.claim_slot(JOB, due, Duration::from_secs(1)).await? {
-        SlotClaimed::Granted(slot) => run(slot, due, me).await,
+        SlotClaimed::Granted(round) => run(round, due, me).await,
         SlotClaimed::Held(_) => println!("{me}: an earlier round is not over"),
         SlotClaimed::NotYet(early) => println!("{me}: our clock is {early:?} ahead"),
         // Another replica was faster.
@@ -58,7 +58,7 @@ async fn run(round: SlotLease, due: SystemTime, me: &str) {
         println!("{me}: {} was never finished, and is not run any more", given_up.slot);
     }
     println!("{me}: {slot} begins{again}");
-    // Minutes that come while the work runs are skipped, by all replicas.
+    // Minutes that come while the work runs are skipped, by all replicas; after a rerun `due` is still to be claimed.
     let passed = move || Some(latest_minute()).filter(|latest| *latest > due);
     let round = round.run(passed, |_tenure| async {
         tokio::time::sleep(MINUTE / 2).await; // the work
@@ -79,9 +79,7 @@ fn latest_minute() -> SystemTime {
 
 #[tokio::main(flavor = "current_thread")]
 async fn replica(path: &Path, me: &str) -> Result<(), Box<dyn Error>> {
-    let store = SqliteStore::open(path).await?;
-    store.migrate().await?;
-    let leases = Leases::builder(store).timings(Timings::from_ttl(TTL)?).build()?;
+    let leases = Leases::builder(SqliteStore::open(path).await?).timings(Timings::from_ttl(TTL)?).build()?;
     // The input ends with the program that started us.
     let told_to_stop = tokio::task::spawn_blocking(|| io::stdin().read_to_end(&mut Vec::new()));
     tokio::select! {
@@ -103,8 +101,16 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
+#[tokio::main(flavor = "current_thread")]
+async fn make_table(path: &Path) -> Result<(), Box<dyn Error>> {
+    let store = SqliteStore::open(path).await?;
+    store.migrate().await?;
+    Ok(store.check().await?)
+}
+
 /// Kills who runs a round until another has run it again. The first round is left alone.
 fn show(path: &Path) -> Result<(), Box<dyn Error>> {
+    make_table(path)?;
     let (say, said) = channel();
     let mut replicas = HashMap::new();
     for name in ["a", "b", "c"] {

@@ -38,7 +38,7 @@ pub(crate) async fn what_a_worker_of_the_trial_does() {
 pub(crate) async fn a_slot_finished_in_ten_milliseconds_is_refused_to_a_replica_that_comes_five_seconds_later(
     place: &str,
 ) {
-    let (first, late) = (replica(place).await, replica(place).await);
+    let (first, late) = (replica(place), replica(place));
     let instant = database_now(&first).await;
     finish(claimed(&first, instant).await, None, Duration::from_millis(10)).await;
 
@@ -51,7 +51,7 @@ pub(crate) async fn a_slot_finished_in_ten_milliseconds_is_refused_to_a_replica_
 pub(crate) async fn instants_that_a_round_has_overrun_are_skipped_for_all_and_for_who_starts_up_afterwards(
     place: &str,
 ) {
-    let (first, other) = (replica(place).await, replica(place).await);
+    let (first, other) = (replica(place), replica(place));
     let begin = database_now(&first).await;
     let [one, two, three, four] = [1, 2, 3, 4].map(|n| begin + n * Duration::from_millis(200));
     let round = claimed(&first, begin).await;
@@ -61,7 +61,7 @@ pub(crate) async fn instants_that_a_round_has_overrun_are_skipped_for_all_and_fo
     assert!(matches!(claim(&other, three).await, SlotClaimed::Held(_)));
     finish(round, Some(three), Duration::ZERO).await;
 
-    let started_later = replica(place).await;
+    let started_later = replica(place);
     for replica in [&started_later, &other, &first] {
         assert_eq!(replica.last_slot(NAME).await.unwrap(), Some(Slot::new(three).unwrap()));
         for overrun in [three, two, one, begin] {
@@ -76,7 +76,7 @@ pub(crate) async fn instants_that_a_round_has_overrun_are_skipped_for_all_and_fo
 pub(crate) async fn a_replica_an_hour_ahead_makes_nobody_skip_and_one_an_hour_behind_repeats_nothing(
     place: &str,
 ) {
-    let (right, wrong) = (replica(place).await, replica(place).await);
+    let (right, wrong) = (replica(place), replica(place));
     let instant = database_now(&right).await;
     let not_yet = |answer| match answer {
         SlotClaimed::NotYet(left) => assert!(left.abs_diff(HOUR) < Duration::from_secs(120), "{left:?}"),
@@ -90,7 +90,7 @@ pub(crate) async fn a_replica_an_hour_ahead_makes_nobody_skip_and_one_an_hour_be
     assert_passed(&wrong, instant - HOUR).await;
     // One that claims to have overrun the coming hour skips nothing either.
     finish(round, Some(instant + HOUR), Duration::ZERO).await;
-    for replica in [&wrong, &right, &replica(place).await] {
+    for replica in [&wrong, &right, &replica(place)] {
         for older in [instant - HOUR, instant - Duration::from_millis(1), instant] {
             assert_passed(replica, older).await;
         }
@@ -100,7 +100,7 @@ pub(crate) async fn a_replica_an_hour_ahead_makes_nobody_skip_and_one_an_hour_be
 }
 
 /// A process as the others see it: a store and leases of its own. The ttl outlasts the test.
-async fn replica(place: &str) -> Leases {
+fn replica(place: &str) -> Leases {
     let timings = Timings::from_ttl(HOUR).unwrap();
     Leases::builder_shared(open(place)).timings(timings).build().unwrap()
 }

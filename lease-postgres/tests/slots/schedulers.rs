@@ -21,6 +21,9 @@ const LONG: Duration = Duration::from_secs(120);
 /// A ttl that is long for a round without work.
 const PATIENT: Duration = Duration::from_secs(15);
 
+/// One that [`LONG`] does not outlast: what frees a name before is no expiry.
+const UNEXPIRED: Duration = Duration::from_secs(180);
+
 pub(crate) async fn a_round_cut_anywhere_is_run_to_its_end_once(world: &World) {
     cut_everywhere(world, Step::Round, Then::Back).await;
 }
@@ -83,7 +86,7 @@ enum Left {
 async fn cut_everywhere(world: &World, step: Step, then: Then) {
     let messages = messages(world, step).await;
     let mut ttl = match then {
-        Then::Back => PATIENT,
+        Then::Back => UNEXPIRED,
         // The end of a round is told until the row has expired.
         Then::Away => world.beside.min_ttl().max(Duration::from_millis(1_500)),
     };
