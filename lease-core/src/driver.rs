@@ -2,7 +2,9 @@
 //!
 //! It plays the [`Renewal`] machines against the store. Leases due in one tick go out as one
 //! `renew_many`; each statement is a future of its own, so one that hangs holds up no other.
-//! Nothing here decides that a lease is lost by time: the watchdog does, on its own thread.
+//! Nothing here decides that a lease is lost by time: the watchdog does, on its own thread. How leases end is in `ends`.
+
+mod ends;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
@@ -18,7 +20,7 @@ use crate::attempt::{self, attempt};
 use crate::client::Open;
 use crate::clock::{Moment, sleep_until};
 use crate::error::Error;
-use crate::give_back::{Finish, Recorded, release};
+use crate::give_back::{Finish, Recorded};
 use crate::io_thread::runtime_thread;
 use crate::renewal::{Next, Renewal};
 use crate::state::{LeaseState, Settled, Setup};
@@ -103,18 +105,15 @@ struct Driver {
     store: Arc<dyn LeaseStore>,
     setup: Arc<Setup>,
     leases: HashMap<u64, Managed>,
-    /// Which leases to look at when. A lease that is renewed stands here once, or is in a flight.
+    /// Which leases to look at when. A lease that is renewed stands here once, or is in a flight; more than once only
+    /// when its end has been told.
     due: BTreeMap<Moment, Vec<u64>>,
     flights: FuturesUnordered<Flight>,
-    /// Names to give back as soon as fewer than [`RELEASES_AT_ONCE`] are under way.
+    /// Names to give back as soon as few enough are being given back.
     to_release: VecDeque<(Arc<LeaseState>, Open)>,
     releasing: usize,
     shutting_down: bool,
 }
-
-/// A process that ends with thousands of leases must not queue thousands of statements whose bounds
-/// all run from the same moment.
-const RELEASES_AT_ONCE: usize = 32;
 
 type Flight = Pin<Box<dyn Future<Output = Landed> + Send>>;
 
@@ -210,17 +209,7 @@ impl Driver {
                 self.record_finishes(id);
                 self.settle(id);
             }
-            Command::Finish(state, finish, open) => match self.leases.get_mut(&state.id) {
-                Some(managed) => {
-                    if managed.finishes.is_empty() {
-                        managed.record_by = state.grace_over();
-                    }
-                    managed.finishes.push((finish, open));
-                    self.record_finishes(state.id);
-                }
-                // Given back already, or being so, or expired.
-                None => self.record(state, finish, open),
-            },
+            Command::Finish(state, finish, open) => self.finish(state, finish, open),
             Command::ShutDown => {
                 self.shutting_down = true;
                 let ids: Vec<u64> = self.leases.keys().copied().collect();
@@ -425,79 +414,5 @@ impl Driver {
         let Some(renewal) = managed.machine(now) else { return };
         renewal.refused(now);
         managed.state.lose(&LossReason::Refused);
-    }
-
-    /// Gives the name of an ended lease back once nothing of ours can act under it.
-    fn settle(&mut self, id: u64) {
-        let settles = |managed: &&Managed| managed.ended && !managed.is_finishing();
-        let Some(managed) = self.leases.get(&id).filter(settles) else { return };
-        if managed.state.work_may_run() {
-            self.due.entry(managed.state.row_expired_by()).or_default().push(id);
-            return;
-        }
-        if let Some(Managed { state, open, .. }) = self.leases.remove(&id) {
-            if state.is_gone() {
-                state.settled(Settled::Done);
-            } else {
-                self.to_release.push_back((state, open));
-                self.send_releases();
-            }
-        }
-    }
-
-    fn send_releases(&mut self) {
-        while self.releasing < RELEASES_AT_ONCE
-            && let Some((state, open)) = self.to_release.pop_front()
-        {
-            self.releasing += 1;
-            let (store, setup) = (Arc::clone(&self.store), Arc::clone(&self.setup));
-            self.flights.push(Box::pin(async move {
-                release(&*store, &setup, &state).await;
-                drop(open);
-                Landed::Released
-            }));
-        }
-    }
-
-    /// Records the end of a round, as often as it was told, if its last tenure has gone or has had its time.
-    fn record_finishes(&mut self, id: u64) {
-        let now = self.setup.clock.now();
-        let Some(managed) = self.leases.get_mut(&id).filter(|managed| !managed.finishes.is_empty()) else {
-            return;
-        };
-        if managed.state.work_may_run() && now < managed.record_by {
-            self.due.entry(managed.record_by).or_default().push(id);
-            return;
-        }
-        let finishes = std::mem::take(&mut managed.finishes);
-        managed.recording += finishes.len();
-        let state = Arc::clone(&managed.state);
-        for (finish, open) in finishes {
-            self.record(Arc::clone(&state), finish, open);
-        }
-    }
-
-    /// Rounds that end at the same instant do not wait for each other.
-    fn record(&mut self, state: Arc<LeaseState>, finish: Finish, open: Open) {
-        let (store, setup) = (Arc::clone(&self.store), Arc::clone(&self.setup));
-        self.flights.push(Box::pin(async move {
-            let recorded = finish.record(&*store, &setup, &state).await;
-            Landed::Recorded { id: state.id, recorded, open }
-        }));
-    }
-
-    /// A round is over. If that is not on record, the name is still to be given back.
-    fn land_recorded(&mut self, id: u64, on_record: bool) {
-        let Some(managed) = self.leases.get_mut(&id) else { return };
-        managed.recording = managed.recording.saturating_sub(1);
-        if on_record || !managed.is_finishing() {
-            managed.state.end();
-            managed.ended = true;
-        }
-        if on_record {
-            managed.state.settled(Settled::Done);
-            self.leases.remove(&id);
-        }
-        self.settle(id);
     }
 }

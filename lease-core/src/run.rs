@@ -71,8 +71,15 @@ type Ended<T, E> = Option<Returned<T, E>>;
 /// What the work's future came to.
 struct Returned<T, E> {
     output: Result<Result<T, E>, Panicked>,
-    /// Whether it was asked to stop before it returned, by a loss too.
+    /// Whether it was asked to stop, or the lease was lost, before it returned.
     asked_to_stop: bool,
+}
+
+impl<T, E> Returned<T, E> {
+    /// Work that succeeds has run to its end whatever was asked of it meanwhile; work that fails, only if nothing was.
+    fn ran_to_its_end(&self) -> bool {
+        matches!(self.output, Ok(Ok(_))) || !self.asked_to_stop
+    }
 }
 
 impl Lease {
@@ -126,8 +133,8 @@ pub(crate) struct Begun<T, E> {
 /// What work that was begun came to.
 pub(crate) struct Outcome<T, E> {
     pub(crate) result: Result<T, RunError<T, E>>,
-    /// Whether it was asked to stop before it returned, by a loss too.
-    pub(crate) asked_to_stop: bool,
+    /// Else it was cut short. What happens once it has returned changes nothing of that.
+    pub(crate) ran_to_its_end: bool,
 }
 
 /// Begins work under a lease, unless that is lost.
@@ -150,7 +157,7 @@ where
     let work = runtime.spawn(scope.scope(async move {
         let output = Catch::new(async move { work(tenure).await }).await;
         // Here and not by the supervisor: what is asked later was not asked of this work.
-        let asked_to_stop = Tenure::current().is_some_and(|tenure| tenure.is_stopping());
+        let asked_to_stop = Tenure::current().is_some_and(|tenure| tenure.is_stopping() || !tenure.check());
         Returned { output, asked_to_stop }
     }));
     lease.state().work_can_be_aborted_by(work.abort_handle());
@@ -196,15 +203,12 @@ async fn supervise<T, E>(
             work.await.ok()
         }
     };
-    let (ended, asked_to_stop) = match ended {
-        Some(Returned { output, asked_to_stop }) => (Some(output), asked_to_stop),
-        None => (None, true),
-    };
+    let ran_to_its_end = ended.as_ref().is_some_and(Returned::ran_to_its_end);
     // What the work left running under a clone of its tenure is told to end, and waited for.
     state.ask_stop();
     state.work_gone().await;
 
-    let result = match (state.held(), ended) {
+    let result = match (state.held(), ended.map(|ended| ended.output)) {
         (Ok(()), Some(Ok(output))) => output.map_err(RunError::Work),
         (Ok(()), Some(Err(Panicked { message, backtrace }))) => {
             Err(RunError::Panicked { message, backtrace })
@@ -218,5 +222,5 @@ async fn supervise<T, E>(
         }
         (Err(reason), None) => Err(RunError::Lost { reason, output: None }),
     };
-    Outcome { result, asked_to_stop }
+    Outcome { result, ran_to_its_end }
 }

@@ -249,8 +249,15 @@ impl LeaseState {
         self.status.send_if_modified(|status| !std::mem::replace(&mut status.stopping, true));
     }
 
+    /// [`Settled::Done`] is final: an end of a round that is told after it, and fails, is told of a name given back.
     pub(crate) fn settled(&self, settled: Settled) {
-        self.status.send_modify(|status| status.settled = settled);
+        self.status.send_if_modified(|status| {
+            let open = !matches!(status.settled, Settled::Done);
+            if open {
+                status.settled = settled;
+            }
+            open
+        });
     }
 
     /// Marks the loss. Only the first call counts; the grace counts from now, or from the deadline

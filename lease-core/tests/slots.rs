@@ -12,7 +12,10 @@ mod slots {
     mod finish;
     mod finish_lost;
     mod instants;
+    mod readme;
+    mod renewed;
     mod replicas;
+    mod returned;
     mod run;
     mod step;
     mod wait;

@@ -13,7 +13,7 @@ use super::job::{Record, at, claim, ended, rerun, round, unfinished};
 use crate::common::{MS, SECOND, World};
 
 /// Polls once, which sends a future on its way, and drops it.
-fn poll_once<F: Future>(future: F) {
+pub(crate) fn poll_once<F: Future>(future: F) {
     let mut future = pin!(future);
     assert!(matches!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use lease_core::{Clock, FinishAnswer, Moment, Round, RoundEnd, SlotLease};
+use lease_core::{Clock, FinishAnswer, Moment, Round, RoundEnd, SlotLease, Stuck};
 use lease_testkit::ManualClock;
 
 use crate::slots::job::{OwnError, Record, seconds};
@@ -47,6 +47,7 @@ pub(crate) struct Notes {
 struct Inner {
     runs: Vec<Run>,
     counts: Counts,
+    stuck: Vec<Stuck>,
 }
 
 /// One run of an instant. Times and instants are in seconds since the test began.
@@ -138,6 +139,11 @@ impl Notes {
         self.inner.lock().unwrap().runs[run].told = Some(told);
     }
 
+    /// All work ends when it is aborted, so this never comes.
+    pub(crate) fn stuck(&self, work: &Stuck) {
+        self.inner.lock().unwrap().stuck.push(work.clone());
+    }
+
     pub(crate) fn killed(&self, replica: usize) {
         self.count(Event::Killed);
         let mut in_a_round = false;
@@ -156,6 +162,7 @@ impl Notes {
     pub(crate) fn judge(&self, left: Record) -> Counts {
         let (mut runs, counts) = {
             let inner = self.inner.lock().unwrap();
+            assert!(inner.stuck.is_empty(), "work ran on after its grace: {:?}", inner.stuck);
             (inner.runs.clone(), inner.counts.clone())
         };
         // The database's own order.

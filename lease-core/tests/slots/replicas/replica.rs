@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use lease_core::clock::{Clock, sleep_until};
-use lease_core::{Error, ErrorKind, Leases, SlotClaimed, SlotLease, Tenure};
+use lease_core::{Error, ErrorKind, Leases, SlotClaimed, SlotLease, Stuck, Tenure};
 use lease_testkit::{FaultStore, ManualClock, MemoryStore};
 use tokio::runtime::{Builder, Runtime};
 
@@ -36,7 +36,9 @@ impl Replica {
         store.plan(chaos.of_statements());
         let leases = {
             let _inside = runtime.enter();
-            Leases::builder(store).clock(clock.clone()).build().unwrap()
+            let stuck = notes.clone();
+            let noted = move |work: &Stuck| stuck.stuck(work);
+            Leases::builder(store).clock(clock.clone()).on_stuck(noted).build().unwrap()
         };
         let scheduler =
             Scheduler { id, leases, clock: clock.clone(), chaos: chaos.clone(), notes: notes.clone() };
