@@ -26,7 +26,7 @@ impl Leases {
     ///
     /// # Errors
     ///
-    /// As [`claim`](Self::claim); [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) too for an instant within the
+    /// As [`claim`](Self::claim); [`ErrorKind::Invalid`] too for an instant within the
     /// first millisecond of 1970, before it, or beyond a 64-bit count of milliseconds. After a failure of the store
     /// the instant may be claimed without anybody knowing: it is answered [`Passed`](SlotClaimed::Passed) then, and
     /// its round is one that was cut short. The instant that it gave up is then named by nobody.
@@ -195,7 +195,7 @@ impl SlotLease {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a `passed` that can be no slot: nothing was done, the round
+    /// [`ErrorKind::Invalid`] for a `passed` that can be no slot: nothing was done, the round
     /// is still ours. Otherwise the database could not be told in time, or the runtime that renews has gone: the
     /// instant may be unfinished, and be run again.
     pub async fn finish(&self, passed: Option<SystemTime>) -> Result<FinishAnswer, Error> {

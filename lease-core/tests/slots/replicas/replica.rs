@@ -37,8 +37,8 @@ impl Replica {
         let leases = {
             let _inside = runtime.enter();
             let stuck = notes.clone();
-            let noted = move |work: &Stuck| stuck.stuck(work);
-            Leases::builder(store).clock(clock.clone()).on_stuck(noted).build().unwrap()
+            let hook = move |work: &Stuck| stuck.stuck(work);
+            Leases::builder(store).clock(clock.clone()).on_stuck(hook).build().unwrap()
         };
         let scheduler =
             Scheduler { id, leases, clock: clock.clone(), chaos: chaos.clone(), notes: notes.clone() };
