@@ -28,6 +28,9 @@ const UNTIL: u32 = 180;
 /// So many of the kills must land between a begin and the line of what became of the round.
 const MID_ROUND: u32 = 10;
 
+/// When so many workers have died by themselves, it is not the machine that stands still.
+const DEATHS: u32 = 10;
+
 /// From one instant of a name to the next.
 const EVERY_MS: i64 = 300;
 
@@ -220,7 +223,9 @@ impl<C: Fn() -> Command> Running<C> {
             if status.success() {
                 assert!(!self.killing, "{}", problem("has come to the end before the kills were done"));
             } else {
+                let deaths = Account::of_the_log(&self.entries).deaths;
                 assert!(status.code().is_none(), "{}", problem("has failed"));
+                assert!(deaths < DEATHS, "{}", problem("has died like others before"));
                 self.gone(worker, Event::Died);
             }
         }
