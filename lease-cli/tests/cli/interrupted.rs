@@ -48,14 +48,15 @@ fn with_round_cut_short() -> Bench {
     bench
 }
 
-/// Starts a claim and does something to it while the database holds up whatever changes a row.
+/// Starts a claim and does something to it while the database holds up whatever changes the row.
 fn claim_held_up(bench: &Bench, arguments: &[&str], then: impl FnOnce(&mut Running)) -> Running {
     let mut claiming = None;
     bench.in_postgres(async |session, table| {
         let hold_up = format!(
             "CREATE FUNCTION pg_temp.hold_up() RETURNS trigger LANGUAGE plpgsql AS
                  'BEGIN PERFORM pg_advisory_xact_lock(TG_RELID::bigint); RETURN NEW; END';
-             CREATE TRIGGER hold_up BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION pg_temp.hold_up();
+             CREATE TRIGGER hold_up BEFORE UPDATE ON {table} FOR EACH ROW
+                 WHEN (OLD.name = 'x') EXECUTE FUNCTION pg_temp.hold_up();
              SELECT pg_advisory_lock('{table}'::regclass::oid::bigint)"
         );
         session.batch_execute(&hold_up).await?;
