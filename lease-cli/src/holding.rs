@@ -49,17 +49,17 @@ impl Holding {
         }
     }
 
-    /// Says which instant was given up for this one.
-    pub(crate) fn say_superseded(&self) {
-        let Self::Round(round) = self else { return };
-        let Some(superseded) = round.superseded() else { return };
+    /// Which instant was given up for this one, as a sentence.
+    pub(crate) fn superseded(&self) -> Option<String> {
+        let Self::Round(round) = self else { return None };
+        let superseded = round.superseded()?;
         let which = if superseded.rerun { "and its rerun were" } else { "was" };
-        say_unmasked(&format!(
-            "{:?}: the round of {} {which} cut short, and will not be run again: that of {} begins",
+        Some(format!(
+            "{:?}: the round of {} {which} cut short, and will not be run again: {} has been claimed",
             round.lease().name(),
             instant::text(superseded.slot),
             instant::text(round.slot()),
-        ));
+        ))
     }
 
     /// Gives the name back, a round that ran to its end being recorded as finished. Answers the exit code.
@@ -67,29 +67,45 @@ impl Holding {
         match self {
             Self::Round(round) if ended.ran_to_its_end => finish(round, ended.outcome, signals).await,
             Self::Round(round) => {
+                release(round.lease(), "the command has ended", signals).await;
                 if ended.outcome.is_ok() && !ended.is_lost && !quiet {
-                    let (name, slot) = (round.lease().name(), instant::text(round.slot()));
-                    say_unmasked(&format!("{name:?}: the round of {slot} was cut short; {}", self.again()));
+                    self.say_cut_short(round, "");
                 }
-                release(round.lease(), signals).await;
                 ended.outcome
             }
             Self::Lease(lease) => {
-                release(lease, signals).await;
+                release(lease, "the command has ended", signals).await;
                 ended.outcome
             }
         }
     }
+
+    /// Gives back what a signal came for before the command was started.
+    pub(crate) async fn end_not_begun(&self, signals: &mut Signals, quiet: bool) {
+        release(self.lease(), "the command was not started", signals).await;
+        if let Self::Round(round) = self
+            && !quiet
+        {
+            if let Some(superseded) = self.superseded() {
+                say_unmasked(&superseded);
+            }
+            self.say_cut_short(round, " before it began");
+        }
+    }
+
+    fn say_cut_short(&self, round: &SlotLease, when: &str) {
+        let (name, slot) = (round.lease().name(), instant::text(round.slot()));
+        say_unmasked(&format!("{name:?}: the round of {slot} was cut short{when}; {}", self.again()));
+    }
 }
 
-async fn release(lease: &Lease, signals: &mut Signals) {
+async fn release(lease: &Lease, so_far: &str, signals: &mut Signals) {
     let was_lost = !lease.check();
-    tokio::select! {
-        released = lease.release() => if let Err(error) = released && !was_lost {
-            say(&format!("the command has ended, but: {error}"));
-        },
-        // What was not given back by then expires.
-        _ = signals.next_to_end() => {}
+    // What was not given back when a signal comes expires.
+    if let Ok(Err(error)) = signals.or_signal(lease.release()).await
+        && !was_lost
+    {
+        say(&format!("{so_far}, but: {error}"));
     }
 }
 
@@ -98,24 +114,32 @@ async fn finish(
     outcome: Result<u8, Failure>,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let problem = tokio::select! {
-        answer = round.finish(None) => match answer {
-            Ok(FinishAnswer::Finished) => return outcome,
-            // It says so itself when it was lost before.
-            Ok(FinishAnswer::Lost { .. }) if outcome.is_err() => return outcome,
-            Ok(FinishAnswer::Lost { .. }) => {
-                let name = round.lease().name();
-                let message = format!(
-                    "lost {name:?} while the command ran: somebody else may have begun; its slot is not run again"
-                );
-                return Err(Failure::new(LOST, message));
-            }
-            Err(error) => error.to_string(),
-        },
-        _ = signals.next_to_end() => "a signal ended the wait for the database to record it".to_owned(),
+    let is_rerun = round.is_rerun();
+    tracing::debug!(lease = %round.lease().name(), "recording the end of the round");
+    // A first signal was meant for the command, which has ended.
+    let problem = match signals.or_second_signal(round.finish(None)).await {
+        Ok((Ok(FinishAnswer::Finished), _)) => return outcome,
+        // It says so itself when it was lost before.
+        Ok((Ok(FinishAnswer::Lost { .. }), _)) if outcome.is_err() => return outcome,
+        Ok((Ok(FinishAnswer::Lost { .. }), _)) => {
+            let name = round.lease().name();
+            let message = format!(
+                "lost {name:?} while the command ran: somebody else may have begun; its slot is not run again"
+            );
+            return Err(Failure::new(LOST, message));
+        }
+        Ok((Err(error), _)) => {
+            let so = if is_rerun { "its slot stays unfinished" } else { "it may be run again with --rerun" };
+            format!("{error}; {so}")
+        }
+        Err(_) => {
+            let so = if is_rerun { "" } else { ", and if it is not, --rerun runs it again" };
+            format!(
+                "a signal ended the wait for the database; whether it is recorded is unknown: `lease slots` says so{so}"
+            )
+        }
     };
-    let so = if round.is_rerun() { "its slot stays unfinished" } else { "it may be run again with --rerun" };
-    say(&format!("the command has ended, but: {problem}; {so}"));
+    say(&format!("the command has ended, but: {problem}"));
     match outcome {
         Ok(SUCCESS) => Ok(DATABASE),
         outcome => outcome,

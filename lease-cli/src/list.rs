@@ -32,6 +32,7 @@ pub(crate) async fn list(arguments: &ListArguments) -> Result<u8, Failure> {
             ["NAME", "STATE", "INSTANCE", "TERM", "SINCE", "EXPIRES"],
             lines,
             table::terminal_width(),
+            &[],
         ))?;
     }
     Ok(SUCCESS)

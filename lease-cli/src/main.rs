@@ -14,6 +14,7 @@ mod instant;
 mod json;
 mod list;
 mod log;
+mod rerun;
 mod round_state;
 mod run;
 mod signals;

@@ -36,8 +36,8 @@ impl RoundState {
         match self {
             Self::Finished => "finished",
             Self::Running => "running",
-            Self::CutShort => "cut short, can be rerun",
-            Self::CutShortForGood => "cut short for good",
+            Self::CutShort => "cut short",
+            Self::CutShortForGood => "cut short, rerun used",
         }
     }
 }

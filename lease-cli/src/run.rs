@@ -3,7 +3,7 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use lease_core::{Instance, Leases, Refusal, Slot, Timings};
+use lease_core::{Instance, Leases, Refusal, Timings};
 
 use tokio::time::sleep;
 
@@ -11,7 +11,7 @@ use crate::args::RunArguments;
 use crate::claim::{Answer, claim};
 use crate::command::Program;
 use crate::database::Database;
-use crate::exit::{Failure, SUCCESS, SYSTEM, code_of_signal, say, say_unmasked};
+use crate::exit::{Failure, SUCCESS, SYSTEM, code_of_signal, say, say_aside, say_unmasked};
 use crate::instant;
 use crate::signals::Signals;
 use crate::status::{lease_name, refusal};
@@ -30,28 +30,29 @@ pub(crate) async fn run(mut arguments: RunArguments) -> Result<u8, Failure> {
     if let Some(label) = &arguments.label {
         instance = instance.label(label);
     }
-    let leases = tokio::select! {
-        leases = open(&database, timings, instance, || left(arguments.wait, begun)) => leases?,
-        signal = signals.next_to_end() => return Ok(code_of_signal(signal)),
+    let opened = open(&database, timings, instance, || left(arguments.wait, begun));
+    let leases = match signals.or_signal(opened).await {
+        Ok(leases) => leases?,
+        Err(signal) => return Ok(code_of_signal(signal)),
     };
-    let claimed = tokio::select! {
-        claimed = claim(&leases, &name, &arguments, arguments.wait.map(|_| left(arguments.wait, begun))) => claimed,
-        signal = signals.next_to_end() => {
-            close(&leases, &mut signals).await;
-            return Ok(code_of_signal(signal));
-        }
-    };
-    let outcome = match claimed {
+    let wait = arguments.wait.map(|_| left(arguments.wait, begun));
+    let mut said = None;
+    let outcome = match claim(&leases, &name, &arguments, wait, &mut signals).await {
         Ok(Answer::Granted(holding)) => {
-            if !arguments.quiet {
-                holding.say_superseded();
-            }
+            // The round does not wait for whoever reads this.
+            said = holding.superseded().filter(|_| !arguments.quiet).as_deref().map(say_aside);
             let ended = supervise(&holding, &leases, &program, &mut signals).await;
             holding.end(ended, &mut signals, arguments.quiet).await
         }
         Ok(Answer::Held(held)) => {
             if !arguments.quiet {
-                say_by_whom(&held, arguments.slot).await;
+                say_by_whom(&held, &arguments).await;
+            }
+            Ok(arguments.held_exit)
+        }
+        Ok(Answer::NotYetCutShort(why)) => {
+            if !arguments.quiet {
+                say_unmasked(&why);
             }
             Ok(arguments.held_exit)
         }
@@ -61,9 +62,18 @@ pub(crate) async fn run(mut arguments: RunArguments) -> Result<u8, Failure> {
             }
             Ok(SUCCESS)
         }
+        Ok(Answer::Ended(signal)) => Ok(code_of_signal(signal)),
+        Ok(Answer::NotBegun(holding, signal)) => {
+            holding.end_not_begun(&mut signals, arguments.quiet).await;
+            Ok(code_of_signal(signal))
+        }
         Err(failure) => Err(failure),
     };
     close(&leases, &mut signals).await;
+    if let Some(said) = said {
+        // Before the process ends; a signal ends that wait too.
+        let _ = signals.or_signal(said).await;
+    }
     outcome
 }
 
@@ -96,11 +106,14 @@ async fn try_to_open(database: &Database, timings: Timings, instance: Instance) 
     Ok(leases)
 }
 
-async fn say_by_whom(held: &Refusal, slot: Option<Slot>) {
-    let what = slot.map(|slot| format!("not run for {}: ", instant::text(slot))).unwrap_or_default();
+async fn say_by_whom(held: &Refusal, arguments: &RunArguments) {
+    let again =
+        if arguments.wait.is_some() { "try again, or wait longer" } else { "try again, or use --wait" };
+    let what =
+        arguments.slot.map(|slot| format!("not run for {}: ", instant::text(slot))).unwrap_or_default();
     match held.inspect().await {
         // Whoever it is, shown whole.
-        Ok(seen) => say_unmasked(&format!("{what}{}", refusal(held.name(), held.database(), &seen))),
+        Ok(seen) => say_unmasked(&format!("{what}{}", refusal(held.name(), held.database(), &seen, again))),
         Err(error) => say(&format!(
             "{what}{:?} is held by somebody else; by whom, cannot be read: {error}",
             held.name()
@@ -111,8 +124,5 @@ async fn say_by_whom(held: &Refusal, slot: Option<Slot>) {
 /// Lets names go out that are ours, or may be for all we know. A signal ends the wait; what was not
 /// given back by then expires.
 async fn close(leases: &Leases, signals: &mut Signals) {
-    tokio::select! {
-        () = leases.close() => {}
-        _ = signals.next_to_end() => {}
-    }
+    let _ = signals.or_signal(leases.close()).await;
 }

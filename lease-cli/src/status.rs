@@ -86,13 +86,13 @@ fn expiry(row: &LeaseRow, now: DbTime) -> String {
     }
 }
 
-/// Who holds a name and until when, for somebody who was refused it.
-pub(crate) fn refusal(name: &LeaseName, database: &str, seen: &Inspection) -> String {
+/// Who holds a name and until when, for somebody who was refused it; `again` is what to do if nobody does.
+pub(crate) fn refusal(name: &LeaseName, database: &str, seen: &Inspection, again: &str) -> String {
     let row = match &seen.row {
         Some(row) if row.is_live(seen.now) => row,
         _ => {
             return format!(
-                "{name:?} was held a moment ago and is free now; try again, or use --wait ({database})"
+                "{name:?} is free now, but was held a moment ago, or is being claimed by somebody else; {again} ({database})"
             );
         }
     };
@@ -146,7 +146,7 @@ pub(crate) mod tests {
     pub(crate) const NOW: DbTime = DbTime::from_millis(1_767_225_613_800);
 
     fn refused(row: Option<LeaseRow>) -> String {
-        refusal(&LeaseName::new("nightly").unwrap(), "SQLite file /x", &Inspection { now: NOW, row })
+        refusal(&LeaseName::new("nightly").unwrap(), "SQLite file /x", &Inspection { now: NOW, row }, "wait")
     }
 
     #[test]
@@ -161,9 +161,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_name_given_back_meanwhile_is_not_said_to_be_held() {
-        assert!(refused(None).contains("free now"));
+        assert!(refused(None).contains("\"nightly\" is free now, but"));
         let released = LeaseRow { expires_at: DbTime::RELEASED, ..row("nightly") };
-        assert!(refused(Some(released)).contains("free now"));
+        assert!(refused(Some(released)).contains("; wait (SQLite file /x)"));
     }
 
     #[test]
@@ -190,7 +190,7 @@ pub(crate) mod tests {
             };
             let seen = Inspection { now: NOW, row: Some(row.clone()) };
             assert!(!for_people(&row.name, "", Some(&seen)).is_empty());
-            assert!(!refusal(&row.name, "", &seen).is_empty());
+            assert!(!refusal(&row.name, "", &seen, "").is_empty());
             assert!(!json::to_text(&json::Status::new(String::new(), Some(&seen))).is_empty());
         }
     }

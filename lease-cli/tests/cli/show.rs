@@ -51,7 +51,7 @@ fn status_says_what_became_of_the_slots() {
     bench.run(&["run", "x", "--", "true"]).expect(0);
     set_slots(&bench, "x", [SLOT, SLOT, SLOT - 500], false);
     let out = bench.run(&["status", "x"]).expect(0).out;
-    let shown = "slot: 2020-01-01T00:00:00Z (cut short, can be rerun)\nunfinished slot: 2020-01-01T00:00:00Z\nrerun slot: 2019-12-31T23:59:59.500Z\n";
+    let shown = "slot: 2020-01-01T00:00:00Z (cut short)\nunfinished slot: 2020-01-01T00:00:00Z\nrerun slot: 2019-12-31T23:59:59.500Z\n";
     assert!(out.contains(shown), "{out}");
 }
 
@@ -76,21 +76,21 @@ fn slots_shows_the_names_given_in_their_order_and_otherwise_those_that_had_any()
     assert_eq!(
         show(&[]),
         [
-            "NAME STATE LAST UNFINISHED RERUN",
-            "cut short cut short, can be rerun 2020-01-01T00:00:00Z 2020-01-01T00:00:00Z 2019-12-31T23:59:59.999Z",
+            "NAME STATE LAST RERUN",
+            "cut short cut short 2020-01-01T00:00:00Z 2019-12-31T23:59:59.999Z",
             "done finished 2020-01-01T00:00:00.001Z",
-            "for good cut short for good 2020-01-01T00:00:00Z 2020-01-01T00:00:00Z 2020-01-01T00:00:00Z",
-            "runs running 2020-01-01T00:00:00Z 2020-01-01T00:00:00Z",
+            "for good cut short, rerun used 2020-01-01T00:00:00Z 2020-01-01T00:00:00Z",
+            "runs running 2020-01-01T00:00:00Z",
         ]
     );
     assert_eq!(
         show(&["runs", "other", "plain", "runs"]),
         [
-            "NAME STATE LAST UNFINISHED RERUN",
-            "runs running 2020-01-01T00:00:00Z 2020-01-01T00:00:00Z",
+            "NAME STATE LAST RERUN",
+            "runs running 2020-01-01T00:00:00Z",
             "other never claimed",
             "plain no slot yet",
-            "runs running 2020-01-01T00:00:00Z 2020-01-01T00:00:00Z",
+            "runs running 2020-01-01T00:00:00Z",
         ]
     );
 }
