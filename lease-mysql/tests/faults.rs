@@ -1,7 +1,5 @@
 //! What goes wrong around a server, and what the store makes of it, on MySQL and on MariaDB.
 
-#[path = "faults/between.rs"]
-mod between;
 #[path = "faults/checks.rs"]
 mod checks;
 #[path = "faults/clock.rs"]

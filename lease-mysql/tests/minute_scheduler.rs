@@ -28,12 +28,12 @@ fn the_example() -> Result<(), Box<dyn Error>> {
 }
 
 async fn a_round_that_a_kill_cuts_short_is_run_again(product: Product) {
-    let url = Sandbox::empty(&shared_url(product).await).await.url;
+    let sandbox = Sandbox::empty(&shared_url(product).await).await;
     let example = Command::new(env::current_exe().unwrap())
         // Two threads, so that the harness does not begin the first line.
         .args(["the_example", "--exact", "--nocapture", "--test-threads=2"])
         .env(EXAMPLE, "")
-        .env("LEASE_DATABASE_URL", url)
+        .env("LEASE_DATABASE_URL", &sandbox.url)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&example.stdout);
@@ -43,4 +43,5 @@ async fn a_round_that_a_kill_cuts_short_is_run_again(product: Product) {
         "{}",
         example.status
     );
+    sandbox.run(format!("DROP DATABASE {}", sandbox.database)).await;
 }

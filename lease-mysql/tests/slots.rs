@@ -1,6 +1,8 @@
 //! Slots on real servers: what a connection that dies leaves of them, and schedulers on it.
 
 // The rules are those of every server.
+#[path = "../../lease-postgres/tests/slots/between.rs"]
+mod between;
 #[path = "../../lease-postgres/tests/slots/cuts.rs"]
 mod cuts;
 #[path = "../../lease-postgres/tests/slots/rounds.rs"]
@@ -19,13 +21,17 @@ macro_rules! on_both_in {
         mod mysql {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $name() {
-                crate::$module::$name(&crate::world::World::new(test_servers::Product::MySql).await).await;
+                let world = crate::world::World::new(test_servers::Product::MySql).await;
+                crate::$module::$name(&world).await;
+                world.end().await;
             })*
         }
         mod mariadb {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $name() {
-                crate::$module::$name(&crate::world::World::new(test_servers::Product::MariaDb).await).await;
+                let world = crate::world::World::new(test_servers::Product::MariaDb).await;
+                crate::$module::$name(&world).await;
+                world.end().await;
             })*
         }
     };
@@ -43,6 +49,7 @@ on_both_in! {
     cuts: unfinished_slots_are_told_rightly_or_not_at_all
     cuts: the_last_slot_is_told_rightly_or_not_at_all
     cuts: a_round_is_given_back_whole_or_not_at_all
+    between: a_claim_of_an_instant_is_judged_again_when_the_row_has_moved_since_it_was_read
     schedulers: a_round_cut_anywhere_is_run_to_its_end_once
     schedulers: a_round_cut_anywhere_with_the_server_away_is_run_again_once_at_most
     schedulers: a_rerun_cut_anywhere_is_run_to_its_end_once_or_used_up

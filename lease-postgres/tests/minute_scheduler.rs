@@ -4,11 +4,13 @@ use std::env;
 use std::error::Error;
 use std::process::Command;
 
-use crate::common::{Sql, shared, unique};
+use crate::database::Database;
 
 #[path = "common/mod.rs"]
 #[expect(dead_code, reason = "other tests need more")]
 mod common;
+#[path = "common/database.rs"]
+mod database;
 #[path = "../examples/minute_scheduler.rs"]
 mod minute_scheduler;
 
@@ -23,14 +25,12 @@ fn the_example() -> Result<(), Box<dyn Error>> {
 
 #[tokio::test]
 async fn a_round_that_a_kill_cuts_short_is_run_again() {
-    let (server, name) = (shared(), unique("lease_example"));
-    Sql::connect(&server).await.run(&format!("CREATE DATABASE {name}")).await;
-    let url = format!("{}/{name}", server.rsplit_once('/').expect("a URL with a database").0);
+    let database = Database::new().await;
     let example = Command::new(env::current_exe().unwrap())
         // Two threads, so that the harness does not begin the first line.
         .args(["the_example", "--exact", "--nocapture", "--test-threads=2"])
         .env(EXAMPLE, "")
-        .env("LEASE_DATABASE_URL", url)
+        .env("LEASE_DATABASE_URL", &database.url)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&example.stdout);
@@ -40,4 +40,5 @@ async fn a_round_that_a_kill_cuts_short_is_run_again() {
         "{}",
         example.status
     );
+    database.end().await;
 }

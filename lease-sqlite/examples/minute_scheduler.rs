@@ -38,12 +38,12 @@ async fn minute(leases: &Leases, due: SystemTime, me: &str) -> Result<(), lease_
     // First what a replica did not bring to its end: the claim of a later minute would give it up.
     for cut_short in leases.unfinished_slots([JOB]).await? {
         if let Some(round) = leases.claim_rerun(&cut_short).await? {
-            run(round, due, me).await;
+            run(round, me).await;
         }
     }
     // The database's clock decides whether the minute has come. Ours may be a little ahead.
     match leases.claim_slot(JOB, due, Duration::from_secs(1)).await? {
-        SlotClaimed::Granted(round) => run(round, due, me).await,
+        SlotClaimed::Granted(round) => run(round, me).await,
         SlotClaimed::Held(_) => println!("{me}: an earlier round is not over"),
         SlotClaimed::NotYet(early) => println!("{me}: our clock is {early:?} ahead"),
         // Another replica was faster.
@@ -52,14 +52,15 @@ async fn minute(leases: &Leases, due: SystemTime, me: &str) -> Result<(), lease_
     Ok(())
 }
 
-async fn run(round: SlotLease, due: SystemTime, me: &str) {
-    let (slot, again) = (round.slot(), if round.is_rerun() { " again" } else { "" });
+async fn run(round: SlotLease, me: &str) {
+    let (slot, is_rerun) = (round.slot(), round.is_rerun());
+    let again = if is_rerun { " again" } else { "" };
     if let Some(given_up) = round.superseded() {
         println!("{me}: {} was never finished, and is not run any more", given_up.slot);
     }
     println!("{me}: {slot} begins{again}");
-    // Minutes that come while the work runs are skipped, by all replicas; after a rerun `due` is still to be claimed.
-    let passed = move || Some(latest_minute()).filter(|latest| *latest > due);
+    // Minutes that come while the work runs are skipped, by all replicas; those after a rerun are still to be claimed.
+    let passed = move || (!is_rerun).then(latest_minute);
     let round = round.run(passed, |_tenure| async {
         tokio::time::sleep(MINUTE / 2).await; // the work
         Ok::<_, Infallible>(())

@@ -31,7 +31,8 @@ fn every_case_of_the_suite_catches_a_broken_store() {
 macro_rules! mutants {
     ($($test:ident: $broken:ident, [$($case:literal),* $(,)?];)*) => {
         $(
-            #[tokio::test(flavor = "multi_thread")]
+            // On one thread: see the gates.
+            #[tokio::test]
             async fn $test() {
                 is_caught(Broken::$broken, &[$($case),*]).await;
             }

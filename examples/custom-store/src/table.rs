@@ -118,7 +118,7 @@ impl Table {
         let Some(row) = self.rows.get(name.as_str()).filter(|_| self.is_free(name)) else {
             return Ok(None);
         };
-        if row.unfinished_slot_ms != row.slot_ms || row.rerun_slot_ms == row.slot_ms {
+        if row.unfinished_slot_ms != row.slot_ms || row.rerun_slot_ms >= row.slot_ms {
             return Ok(None);
         }
         let slot = slot_of(name.as_str(), "slot_ms", row.slot_ms)?;

@@ -29,6 +29,11 @@ impl World {
         Self { url, table, wired, sql, beside: Arc::new(store) }
     }
 
+    /// Leaves nothing on the server. A test that fails leaves its table, to be looked at.
+    pub(crate) async fn end(self) {
+        self.sql.run(&format!("DROP TABLE {}", self.table)).await;
+    }
+
     /// A proxy before the server, and a store that has made no connection yet and makes all of them through it.
     pub(crate) fn wired(&self) -> (Proxy, Arc<dyn LeaseStore>) {
         let config: tokio_postgres::Config = self.url.parse().unwrap();

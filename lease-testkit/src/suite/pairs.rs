@@ -61,8 +61,9 @@ async fn two_at_once(cx: &Context, before: Before) {
     let mut pairs = Vec::new();
     for (n, one) in Write::ALL.into_iter().enumerate() {
         for (m, two) in Write::ALL.into_iter().enumerate().skip(n) {
-            // Two that change nothing have no order.
-            if effective[n] || effective[m] {
+            // Two that change nothing have no order. To two that look at no slot a finished name is as an expired one.
+            let is_new_here = before != Before::Finished || one.looks_at_slots() || two.looks_at_slots();
+            if (effective[n] || effective[m]) && is_new_here {
                 pairs.push([one, two]);
             }
         }

@@ -21,33 +21,35 @@ async fn claim_slot(store: Process, claim: Claim, n: i64) -> Option<Term> {
 }
 
 pub(crate) async fn a_slot_of_a_new_name_has_one_winner(cx: &Context) {
+    let stores = stores(cx).await;
     for n in 0..ROUNDS {
-        slot_has_one_winner(cx, RACERS, &format!("job {n}"), 1).await;
+        slot_has_one_winner(cx, &stores, RACERS, &format!("job {n}"), 1).await;
     }
 }
 
 pub(crate) async fn a_slot_of_a_free_name_has_one_winner(cx: &Context) {
+    let stores = stores(cx).await;
     for n in 0..ROUNDS {
         let round = cx.cut_short(&format!("job {n}"), slot(1)).await;
         if n % 2 == 1 {
             cx.store.finish_slot(&end_of(&round, slot(1))).await.is(FinishAnswer::Finished);
         }
-        slot_has_one_winner(cx, RACERS, &format!("job {n}"), 2).await;
+        slot_has_one_winner(cx, &stores, RACERS, &format!("job {n}"), 2).await;
     }
 }
 
 pub(crate) async fn sixty_four_claims_of_one_slot_of_a_new_name_have_one_winner(cx: &Context) {
-    slot_has_one_winner(cx, CROWD, "job", 1).await;
+    slot_has_one_winner(cx, &stores(cx).await, CROWD, "job", 1).await;
 }
 
 pub(crate) async fn sixty_four_claims_of_one_slot_of_a_free_name_have_one_winner(cx: &Context) {
     cx.cut_short("job", slot(1)).await;
-    slot_has_one_winner(cx, CROWD, "job", 2).await;
+    slot_has_one_winner(cx, &stores(cx).await, CROWD, "job", 2).await;
 }
 
-async fn slot_has_one_winner(cx: &Context, racers: usize, end: &str, next: i64) {
+async fn slot_has_one_winner(cx: &Context, stores: &[Process; 2], racers: usize, end: &str, next: i64) {
     let name = cx.name(end);
-    let racers = race(&stores(cx).await, racers, &name, |store, claim| claim_slot(store, claim, 2)).await;
+    let racers = race(stores, racers, &name, |store, claim| claim_slot(store, claim, 2)).await;
     has_one_winner(cx, &name, &racers, next).await;
     let row = cx.row(&name).await;
     assert_eq!((row.slot, row.unfinished_slot), (Some(slot(2)), Some(slot(2))));
@@ -67,19 +69,20 @@ pub(crate) async fn different_slots_of_a_name_have_one_winner(cx: &Context) {
 }
 
 pub(crate) async fn a_rerun_has_one_winner(cx: &Context) {
+    let stores = stores(cx).await;
     for n in 0..ROUNDS {
-        rerun_has_one_winner(cx, RACERS, &format!("job {n}")).await;
+        rerun_has_one_winner(cx, &stores, RACERS, &format!("job {n}")).await;
     }
 }
 
 pub(crate) async fn sixty_four_reruns_of_one_round_have_one_winner(cx: &Context) {
-    rerun_has_one_winner(cx, CROWD, "job").await;
+    rerun_has_one_winner(cx, &stores(cx).await, CROWD, "job").await;
 }
 
-async fn rerun_has_one_winner(cx: &Context, racers: usize, end: &str) {
+async fn rerun_has_one_winner(cx: &Context, stores: &[Process; 2], racers: usize, end: &str) {
     let round = cx.cut_short(end, slot(1)).await;
     let seen = unfinished(&round.name, slot(1), 1);
-    let racers = race(&stores(cx).await, racers, &round.name, |store, claim| {
+    let racers = race(stores, racers, &round.name, |store, claim| {
         let seen = seen.clone();
         async move { granted(store.claim_rerun(&claim, &seen).await.ok()) }
     })
@@ -141,6 +144,8 @@ pub(crate) async fn each_instant_is_granted_once_to_eight_that_follow_one_schedu
                         } else {
                             store.release(&name, &claim.holder).await.ok();
                         }
+                        // The next one is another's, also where no statement waits for anything.
+                        yield_now().await;
                     }
                     SlotAnswer::Held => {
                         yield_now().await;

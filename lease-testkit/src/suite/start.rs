@@ -52,6 +52,19 @@ impl Write {
         Self::Resign,
     ];
 
+    pub(crate) fn looks_at_slots(self) -> bool {
+        matches!(
+            self,
+            Self::ClaimSlot
+                | Self::ClaimSlotLater
+                | Self::ClaimSlotAgain
+                | Self::FinishSlot
+                | Self::FinishSlotPassed
+                | Self::FinishSlotLost
+                | Self::ClaimRerun
+        )
+    }
+
     /// The statement as somebody sends it who has seen this of the row; `claim` is a claim of its own.
     fn on(self, seen: &Observed, term: Term, claim: &Claim) -> Statement {
         let former = Claim { holder: seen.holder, ..claim.clone() };

@@ -1,37 +1,40 @@
 //! What somebody else does between the read and the write of a claim of an instant: the read is not taken for true any more.
+//! The same for every server.
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use lease_core::store::{
-    Claim, ConditionalAnswer, FinishAnswer, SlotAnswer, SlotEnd, Superseded, UnfinishedSlot,
+    Claim, ClaimAnswer, ConditionalAnswer, FinishAnswer, SlotAnswer, SlotEnd, Superseded, UnfinishedSlot,
 };
-use lease_core::{Holder, LeaseStore, Slot, Term};
-use lease_mysql::MysqlStore;
+use lease_core::{Holder, Instance, LeaseName, LeaseStore, Slot, Term};
 use lease_testkit::{Direction, Proxy};
-use test_servers::Product;
+use tokio::runtime::Handle;
 
-use crate::connections::through;
-use crate::support::{LONG, Sandbox, granted, new_claim, on_both};
+use crate::world::World;
 
-on_both! {
-    a_claim_of_an_instant_is_judged_again_when_the_row_has_moved_since_it_was_read
-}
+/// For what must go well, on however slow a machine.
+const LONG: Duration = Duration::from_secs(120);
 
-async fn a_claim_of_an_instant_is_judged_again_when_the_row_has_moved_since_it_was_read(product: Product) {
-    let sandbox = Sandbox::new(product).await;
-    let (proxy, store) = through(&sandbox);
-    let others = Arc::new(sandbox.store());
+/// No test outlives it.
+const TTL: Duration = Duration::from_secs(3600);
+
+pub(crate) async fn a_claim_of_an_instant_is_judged_again_when_the_row_has_moved_since_it_was_read(
+    world: &World,
+) {
+    let (proxy, store) = world.wired();
+    let (store, others) = (&*store, &world.beside);
     for (n, (meanwhile, expected)) in BESIDE.into_iter().enumerate() {
         let round = new_claim(&format!("n{n}"));
         store.claim_slot(&round, slot(1), LONG).await.unwrap();
         store.release(&round.name, &round.holder, LONG).await.unwrap();
-        let answer = claim_beside((&proxy, &store), &others, &round, meanwhile).await;
+        let answer = claim_beside((&proxy, store), others, &round, meanwhile).await;
         assert_eq!(answer, expected.answer(), "{meanwhile:?}");
     }
     for (n, (meanwhile, expected)) in BESIDE_A_NEW_NAME.into_iter().enumerate() {
         let round = new_claim(&format!("new {n}"));
-        let answer = claim_beside((&proxy, &store), &others, &round, meanwhile).await;
+        let answer = claim_beside((&proxy, store), others, &round, meanwhile).await;
         assert_eq!(answer, expected.answer(), "{meanwhile:?} on a new name");
     }
 }
@@ -40,10 +43,19 @@ fn slot(n: i64) -> Slot {
     Slot::from_millis(n * 60_000).unwrap()
 }
 
+fn new_claim(name: &str) -> Claim {
+    Claim {
+        name: LeaseName::new(name).unwrap(),
+        holder: Holder::mint().unwrap(),
+        ttl: TTL,
+        instance: Instance::named("test"),
+    }
+}
+
 /// Claims instant 3 by way of the proxy, and has `meanwhile` done when its first statement has been answered.
 async fn claim_beside(
-    (proxy, store): (&Proxy, &MysqlStore),
-    others: &Arc<MysqlStore>,
+    (proxy, store): (&Proxy, &dyn LeaseStore),
+    others: &Arc<dyn LeaseStore>,
     round: &Claim,
     meanwhile: Meanwhile,
 ) -> SlotAnswer {
@@ -56,12 +68,9 @@ async fn claim_beside(
     proxy.reset();
     assert_eq!(store.claim_slot(&known, slot(1), LONG).await.unwrap(), SlotAnswer::Passed);
     let read = proxy.log().iter().filter(|passed| passed.direction == Direction::ToServer).count();
-    let (others, former) = (Arc::clone(others), round.clone());
+    let (others, former, runtime) = (Arc::clone(others), round.clone(), Handle::current());
     proxy.call_before(read as u64 + 1, Direction::ToServer, move || {
-        let beside = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(meanwhile.does(&others, &former));
-        });
+        let beside = thread::spawn(move || runtime.block_on(meanwhile.does(&*others, &former)));
         beside.join().unwrap();
     });
     let claim = Claim { holder: Holder::mint().unwrap(), ..round.clone() };
@@ -145,7 +154,7 @@ impl Expected {
 }
 
 impl Meanwhile {
-    async fn does(self, store: &MysqlStore, round: &Claim) {
+    async fn does(self, store: &dyn LeaseStore, round: &Claim) {
         let own = Claim { holder: Holder::mint().unwrap(), ..round.clone() };
         let end = SlotEnd {
             name: round.name.clone(),
@@ -166,7 +175,8 @@ impl Meanwhile {
                 return;
             }
             Self::ClaimsPlainly(then) => {
-                granted(store.claim(&own, LONG).await);
+                let answer = store.claim(&own, LONG).await.unwrap();
+                assert!(matches!(answer, ClaimAnswer::Granted(_)), "{answer:?}");
                 (then, 0)
             }
             Self::ClaimsSlot(n, then) => {
