@@ -1,6 +1,6 @@
 //! The trial of slots: processes that work a schedule, killed at random, and a log that must account for every instant.
 //!
-//! A [`Trial`] starts the workers, each a process of its own that calls [`work`], kills them, and at the end has [`check`]
+//! A [`Trial`] starts the workers, each a process of its own that calls [`work`], kills them, and at the end has [`check()`]
 //! judge the log that the work itself has written. [The README](crate#the-trial-of-slots) shows a test.
 
 mod check;
