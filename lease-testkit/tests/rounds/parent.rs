@@ -2,13 +2,15 @@
 
 use std::env;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use lease_testkit::MemoryStore;
-use lease_testkit::rounds::{Order, Trial};
+use lease_testkit::rounds::{Order, Trial, work};
+
+use crate::logs::plan;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -31,6 +33,31 @@ async fn a_trial_that_gets_nowhere_ends_with_its_time_and_says_where_it_stood() 
     let said = said("sleeper", SECOND).await;
     assert!(said.contains("the time is up; 0 of 200 instants worked off"), "{said}");
     assert!(said.contains("0 of 30 kills done"), "{said}");
+}
+
+#[tokio::test]
+async fn a_worker_ends_with_its_parent() {
+    let log = env::temp_dir().join(format!("lease-rounds-orphan-{}", process::id()));
+    fs::write(&log, "").unwrap();
+    let order = Order { plan: plan(), worker: 1, within: 60 * SECOND, log: log.clone() };
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["parent::worker", "--exact", "--nocapture"]).env(Order::VARIABLE, order.to_string());
+    let mut worker = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    while !fs::read_to_string(&log).unwrap().contains("started") {
+        assert_eq!(worker.try_wait().unwrap(), None, "it is to be told how far it may go");
+        thread::sleep(SECOND / 50);
+    }
+    drop(worker.stdin.take());
+    assert_eq!(worker.wait().unwrap().code(), Some(1));
+    fs::remove_file(log).unwrap();
+}
+
+/// What it does; elsewhere it does nothing.
+#[tokio::test]
+async fn worker() {
+    if let Some(order) = Order::given() {
+        work(order, Arc::new(MemoryStore::new())).await;
+    }
 }
 
 /// What such a worker does; elsewhere it does nothing.
