@@ -17,20 +17,36 @@ const SECOND: Duration = Duration::from_secs(1);
 #[tokio::test]
 async fn a_schedule_that_is_used_up_before_the_kills_are_done_fails_the_trial() {
     // It lists its tests and is content.
-    let said = said("--list", 60 * SECOND).await;
+    let said = said(|| this("--list"), 60 * SECOND).await;
     assert!(said.contains("has come to the end before the kills were done"), "{said}");
     assert!(said.contains("0 of 200 instants worked off"), "{said}");
 }
 
 #[tokio::test]
 async fn a_worker_that_fails_fails_the_trial() {
-    let said = said("--no-such-option", 60 * SECOND).await;
+    let said = said(|| this("--no-such-option"), 60 * SECOND).await;
     assert!(said.contains("has failed, exit"), "{said}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn workers_that_die_one_after_the_other_fail_the_trial_and_one_that_is_killed_by_another() {
+    let dies = |how: &'static str| {
+        let shell = move || {
+            let mut command = Command::new("sh");
+            command.args(["-c", how]);
+            command
+        };
+        said(shell, 60 * SECOND)
+    };
+    let (aborts, killed) = tokio::join!(dies("kill -ABRT $$"), dies("kill -KILL $$"));
+    assert!(aborts.contains("4 workers have died by themselves"), "{aborts}");
+    assert!(killed.contains("has failed, signal: 9"), "{killed}");
 }
 
 #[tokio::test]
 async fn a_trial_that_gets_nowhere_ends_with_its_time_and_says_where_it_stood() {
-    let said = said("sleeper", SECOND).await;
+    let said = said(|| this("sleeper"), SECOND).await;
     assert!(said.contains("the time is up; 0 of 200 instants worked off"), "{said}");
     assert!(said.contains("0 of 30 kills done"), "{said}");
 }
@@ -68,15 +84,17 @@ fn sleeper() {
     }
 }
 
-/// What the trial says of workers that are this executable with that argument.
-async fn said(argument: &'static str, within: Duration) -> String {
-    let command = move || {
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.arg(argument).stderr(Stdio::null());
-        command
-    };
+/// This executable with an argument.
+fn this(argument: &str) -> Command {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.arg(argument).stderr(Stdio::null());
+    command
+}
+
+/// What the trial says of such workers.
+async fn said(worker: impl Fn() -> Command + Send + 'static, within: Duration) -> String {
     let trial = Trial::new(SECOND).within(within);
-    let running = tokio::spawn(async move { trial.run(Arc::new(MemoryStore::new()), command).await });
+    let running = tokio::spawn(async move { trial.run(Arc::new(MemoryStore::new()), worker).await });
     let panic = running.await.unwrap_err().into_panic();
     let said = *panic.downcast::<String>().expect("a message");
     let (_, log) = said.rsplit_once("log ").expect("the log's place");
