@@ -5,7 +5,9 @@
 
 mod check;
 mod log;
+mod pace;
 mod plan;
+mod running;
 mod trial;
 mod worker;
 

@@ -2,6 +2,10 @@
 
 #[path = "rounds/broken.rs"]
 mod broken;
+#[path = "rounds/broken_claims.rs"]
+mod broken_claims;
+#[path = "rounds/broken_words.rs"]
+mod broken_words;
 #[path = "rounds/lawful.rs"]
 mod lawful;
 #[path = "rounds/logs.rs"]

@@ -4,6 +4,7 @@ mod account;
 mod claims;
 mod history;
 mod moments;
+mod stalls;
 mod unclaimed;
 
 use std::collections::BTreeMap;
@@ -40,17 +41,23 @@ pub enum Rule {
     Terms,
     /// A round goes on, its lease held, when the next has begun.
     Overlap,
-    /// A term that nobody began, though no worker died on it and no claim failed.
+    /// An instant begins or is skipped before it has come.
+    Early,
+    /// The next term begins before the lease of a round has expired that its killed worker did not give back.
+    Expired,
+    /// A term that nobody began, though no claim was open when its worker died, and none failed.
     Unclaimed,
     /// A round begins whose worker lives on and says nothing of its end.
     Unanswered,
+    /// A round was lost, cut short or not recorded whose worker lives on, and nothing stood still.
+    Unexcused,
     /// A round is recorded as finished that has not come to its end.
     Unended,
-    /// The row at the end is not what the rounds lead to.
+    /// The row at the end is not what the rounds lead to, or is held still.
     Row,
     /// At the end an instant is left to be claimed or to be run again.
     Unsettled,
-    /// A line that cannot be: an instant not in the plan, a round that is said twice.
+    /// A line that cannot be: an instant not in the plan, a round that is said twice, a word of a worker that is gone.
     Strange,
 }
 
@@ -93,8 +100,8 @@ pub struct Checked {
 /// answer was lost with its worker or on the way, the terms between. What is lawful is every state of the row that these
 /// claims can have led to.
 ///
-/// A lease lost because the machine stood still breaks no rule, whatever the rounds did then, so long as
-/// no moment shows two of them held.
+/// A lease lost because the machine or the database stood still breaks no rule, whatever the rounds did then, so long as
+/// their worker says so and no moment shows two of them held.
 pub fn check(plan: &Plan, log: &[Entry], rows: &BTreeMap<LeaseName, SlotRow>) -> Checked {
     let mut violations = Vec::new();
     let mut account = Account::of_the_log(log);
@@ -103,6 +110,7 @@ pub fn check(plan: &Plan, log: &[Entry], rows: &BTreeMap<LeaseName, SlotRow>) ->
     for history in &histories {
         let row = rows.get(&history.name);
         violations.extend(moments::check(history));
+        violations.extend(stalls::check(history, log));
         violations.extend(unclaimed::check(history, row, log));
         let mut claims = Claims::new(history);
         claims.walk();

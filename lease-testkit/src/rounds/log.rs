@@ -1,14 +1,14 @@
 //! The log of a trial: a line for each event, written by the work itself.
 
+mod file;
+
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::path::Path;
 use std::str::FromStr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use lease_core::store::Superseded;
 use lease_core::{LeaseName, Slot, Term};
+
+pub(crate) use file::{Log, Tail, now};
 
 use super::plan::number;
 
@@ -35,11 +35,27 @@ pub enum Event {
         /// Its process.
         pid: u32,
     },
+    /// `ask` and a name: a claim is going to be sent. Its moment names it in the line that answers it.
+    Ask(LeaseName),
+    /// `refused ... asked=...`: a claim was answered, and nothing was granted.
+    Refused {
+        /// The name.
+        name: LeaseName,
+        /// The moment of the `ask`.
+        asked: i64,
+    },
+    /// `unsure ... asked=...`: a claim has failed and may have been granted all the same.
+    Unsure {
+        /// The name.
+        name: LeaseName,
+        /// The moment of the `ask`.
+        asked: i64,
+    },
     /// `begin ... asked=...`, and if so `rerun` and `superseded=...` (or `superseded-rerun=...`): the work begins, its lease held.
     Begin {
         /// The round.
         round: Round,
-        /// The moment before the claim was sent.
+        /// The moment of the `ask`.
         asked: i64,
         /// It is the second round of its instant.
         rerun: bool,
@@ -59,8 +75,12 @@ pub enum Event {
     },
     /// What became of the round.
     Ended(Round, End),
-    /// `unsure` and a name: a claim has failed and may have been granted all the same.
-    Unsure(LeaseName),
+    /// `stood ms=...`: until now, for so long, the process got nowhere, or a call of the database that has nothing to
+    /// wait for.
+    Stood {
+        /// How long, in milliseconds.
+        ms: i64,
+    },
     /// `killed`: by the trial, which writes this when the process is gone.
     Killed,
     /// `died`: by itself; written by the trial when the process is gone.
@@ -114,7 +134,7 @@ impl Event {
             | Self::End(round)
             | Self::Skip { round, .. }
             | Self::Ended(round, _) => Some(round),
-            Self::Started { .. } | Self::Unsure(_) | Self::Killed | Self::Died | Self::Done => None,
+            _ => None,
         }
     }
 }
@@ -124,6 +144,9 @@ impl fmt::Display for Entry {
         write!(f, "{} w{} ", self.at, self.worker)?;
         match &self.event {
             Event::Started { pid } => write!(f, "started pid={pid}"),
+            Event::Ask(name) => write!(f, "ask {name}"),
+            Event::Refused { name, asked } => write!(f, "refused {name} asked={asked}"),
+            Event::Unsure { name, asked } => write!(f, "unsure {name} asked={asked}"),
             Event::Begin { round, asked, rerun, superseded } => {
                 write!(f, "begin {round} asked={asked}")?;
                 if *rerun {
@@ -144,7 +167,7 @@ impl fmt::Display for Entry {
                 let word = End::ALL.iter().find(|(known, _)| known == end).map_or("", |(_, word)| word);
                 write!(f, "{word} {round}")
             }
-            Event::Unsure(name) => write!(f, "unsure {name}"),
+            Event::Stood { ms } => write!(f, "stood ms={ms}"),
             Event::Killed => f.write_str("killed"),
             Event::Died => f.write_str("died"),
             Event::Done => f.write_str("done"),
@@ -176,9 +199,12 @@ fn read<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Entry, String> 
     let at = number(next(words)?)?;
     let worker = number(after("w", next(words)?)?)?;
     let event = match next(words)? {
-        "started" => Event::Started { pid: number(after("pid=", next(words)?)?)? },
+        "started" => Event::Started { pid: counted("pid=", words)? },
+        "ask" => Event::Ask(name(next(words)?)?),
+        "refused" => Event::Refused { name: name(next(words)?)?, asked: counted("asked=", words)? },
+        "unsure" => Event::Unsure { name: name(next(words)?)?, asked: counted("asked=", words)? },
         "begin" => {
-            let (round, asked) = (round(words)?, number(after("asked=", next(words)?)?)?);
+            let (round, asked) = (round(words)?, counted("asked=", words)?);
             let (mut rerun, mut superseded) = (false, None);
             for word in words.by_ref() {
                 if word == "rerun" {
@@ -194,7 +220,7 @@ fn read<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Entry, String> 
         "held" => Event::Held(round(words)?),
         "end" => Event::End(round(words)?),
         "skip" => Event::Skip { round: round(words)?, upto: slot(after("upto=", next(words)?)?)? },
-        "unsure" => Event::Unsure(name(next(words)?)?),
+        "stood" => Event::Stood { ms: counted("ms=", words)? },
         "killed" => Event::Killed,
         "died" => Event::Died,
         "done" => Event::Done,
@@ -208,8 +234,12 @@ fn read<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Entry, String> 
 
 fn round<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Round, String> {
     let (name, slot) = (name(next(words)?)?, slot(after("@", next(words)?)?)?);
-    let term = Term::new(number(after("t", next(words)?)?)?).ok_or("a term is positive")?;
+    let term = Term::new(counted("t", words)?).ok_or("a term is positive")?;
     Ok(Round { name, slot, term })
+}
+
+fn counted<'a, T: FromStr>(begin: &str, words: &mut impl Iterator<Item = &'a str>) -> Result<T, String> {
+    number(after(begin, next(words)?)?)
 }
 
 fn next<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<&'a str, String> {
@@ -226,53 +256,6 @@ fn slot(ms: &str) -> Result<Slot, String> {
 
 fn name(text: &str) -> Result<LeaseName, String> {
     text.parse().map_err(|error: lease_core::InvalidName| error.to_string())
-}
-
-/// The moment of a line.
-pub(crate) fn now() -> i64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
-    i64::try_from(since_1970.as_millis()).expect("a clock in this age")
-}
-
-/// The log as it is written, by many processes at once.
-pub(crate) struct Log(File);
-
-/// What the end of a line shows: that the process was not killed in the middle of writing it.
-const WHOLE: &str = " .";
-
-impl Log {
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(OpenOptions::new().create(true).append(true).open(path)?))
-    }
-
-    /// One write, so that no other line gets between; a line of its own even behind one torn by a kill.
-    pub(crate) fn append(&self, entry: &Entry) {
-        (&self.0).write_all(format!("\n{entry}{WHOLE}\n").as_bytes()).expect("the log can be written");
-    }
-}
-
-/// The log as it is read while it grows.
-pub(crate) struct Tail {
-    file: File,
-    /// What has been read of a line that has not ended.
-    begun: String,
-}
-
-impl Tail {
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: File::open(path)?, begun: String::new() })
-    }
-
-    /// What has come since the last call.
-    pub(crate) fn read(&mut self) -> io::Result<Vec<Entry>> {
-        self.file.read_to_string(&mut self.begun)?;
-        let Some(end) = self.begun.rfind('\n') else { return Ok(Vec::new()) };
-        let rest = self.begun.split_off(end + 1);
-        let whole = self.begun.lines().filter_map(|line| line.strip_suffix(WHOLE));
-        let entries = whole.map(|line| line.parse().map_err(io::Error::other)).collect();
-        self.begun = rest;
-        entries
-    }
 }
 
 #[cfg(test)]
@@ -292,7 +275,10 @@ mod tests {
         6 w1 lost rounds-1 @1000 t1
         6 w1 unrecorded rounds-1 @1000 t1
         6 w1 cut rounds-1 @1000 t1
-        7 w1 unsure rounds-1
+        7 w1 ask rounds-1
+        7 w1 refused rounds-1 asked=7
+        7 w1 unsure rounds-1 asked=7
+        8 w1 stood ms=600
         8 w1 killed
         8 w1 died
         8 w1 done";
@@ -306,19 +292,5 @@ mod tests {
         for broken in ["", "1 w1", "1 w1 held", "1 w1 held a @0 t1", "1 w1 held a @1 t0", "1 w1 done done"] {
             assert!(broken.parse::<Entry>().is_err(), "{broken:?}");
         }
-    }
-
-    #[test]
-    fn a_line_that_a_kill_has_torn_is_left_out_and_spoils_no_other() {
-        let path = std::env::temp_dir().join(format!("lease-rounds-log-{}", std::process::id()));
-        let (log, mut tail) = (Log::open(&path).unwrap(), Tail::open(&path).unwrap());
-        let entry = |at| Entry { at, worker: 1, event: Event::Done };
-        log.append(&entry(1));
-        (&log.0).write_all(b"\n2 w1 kil").unwrap();
-        assert_eq!(tail.read().unwrap(), [entry(1)]);
-        log.append(&entry(3));
-        assert_eq!(tail.read().unwrap(), [entry(3)]);
-        assert_eq!(tail.read().unwrap(), []);
-        std::fs::remove_file(path).unwrap();
     }
 }

@@ -21,6 +21,8 @@ pub struct Plan {
     pub first_ms: i64,
     /// From one instant of a name to its next, in milliseconds. Those of the names lie evenly between.
     pub every_ms: i64,
+    /// The ttl of the leases, whole milliseconds.
+    pub ttl: Duration,
 }
 
 impl Plan {
@@ -46,8 +48,6 @@ pub struct Order {
     pub plan: Plan,
     /// The number of the worker, in the log; no two of a trial have the same.
     pub worker: u32,
-    /// The ttl of its leases, whole milliseconds.
-    pub ttl: Duration,
     /// How long it may take.
     pub within: Duration,
     /// The file that the work appends to.
@@ -71,11 +71,11 @@ impl Order {
 
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { plan: Plan { seed, names, instants, first_ms, every_ms }, worker, ttl, within, log } =
-            self;
+        let Self { plan, worker, within, log } = self;
+        let Plan { seed, names, instants, first_ms, every_ms, ttl } = plan;
         let (ttl, within) = (ttl.as_millis(), within.as_millis());
         let log = log.display();
-        write!(f, "{seed} {names} {instants} {first_ms} {every_ms} {worker} {ttl} {within} {log}")
+        write!(f, "{seed} {names} {instants} {first_ms} {every_ms} {ttl} {worker} {within} {log}")
     }
 }
 
@@ -84,7 +84,7 @@ impl FromStr for Order {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parts: Vec<&str> = text.splitn(9, ' ').collect();
-        let &[seed, names, instants, first_ms, every_ms, worker, ttl, within, log] = &parts[..] else {
+        let &[seed, names, instants, first_ms, every_ms, ttl, worker, within, log] = &parts[..] else {
             return Err(format!("{text:?} has not the nine parts of an order"));
         };
         let plan = Plan {
@@ -93,9 +93,10 @@ impl FromStr for Order {
             instants: number(instants)?,
             first_ms: number(first_ms)?,
             every_ms: number(every_ms)?,
+            ttl: Duration::from_millis(number(ttl)?),
         };
-        let [ttl, within] = [number(ttl)?, number(within)?].map(Duration::from_millis);
-        Ok(Self { plan, worker: number(worker)?, ttl, within, log: log.into() })
+        let within = Duration::from_millis(number(within)?);
+        Ok(Self { plan, worker: number(worker)?, within, log: log.into() })
     }
 }
 
@@ -109,9 +110,9 @@ mod tests {
 
     #[test]
     fn an_order_is_read_back_as_it_was_given() {
-        let plan = Plan { seed: 7, names: 8, instants: 25, first_ms: -3, every_ms: 500 };
         let [ttl, within] = [2, 300].map(Duration::from_secs);
-        let order = Order { plan, worker: 4, ttl, within, log: "/a folder/the log".into() };
+        let plan = Plan { seed: 7, names: 8, instants: 25, first_ms: -3, every_ms: 500, ttl };
+        let order = Order { plan, worker: 4, within, log: "/a folder/the log".into() };
         assert_eq!(order.to_string().parse(), Ok(order));
         assert!("1 2 3".parse::<Order>().is_err());
         assert!("1 2 3 4 5 x 7 8 log".parse::<Order>().is_err());
@@ -119,7 +120,8 @@ mod tests {
 
     #[test]
     fn the_instants_of_the_names_lie_evenly_between_each_other() {
-        let plan = Plan { seed: 7, names: 2, instants: 3, first_ms: 1_000, every_ms: 500 };
+        let ttl = Duration::from_secs(2);
+        let plan = Plan { seed: 7, names: 2, instants: 3, first_ms: 1_000, every_ms: 500, ttl };
         let names = plan.names();
         let ms =
             |name: usize| plan.slots(&names[name]).iter().map(|slot| slot.as_millis()).collect::<Vec<_>>();

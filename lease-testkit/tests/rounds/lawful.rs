@@ -67,7 +67,7 @@ const CASES: &[([u32; 5], Case)] = &[
                 2021 w2 killed
                 3001 w3 begin R @3000 t4 asked=3000
                 3020 w3 end R @3000 t4
-                3030 w3 unrecorded R @3000 t4
+                3030 w3 unrecorded R @3000 t4 stood
                 3101 w3 begin R @3000 t5 asked=3100 rerun
                 3111 w3 killed",
             row: [5, 3000, 3000, 3000],
@@ -95,6 +95,9 @@ const CASES: &[([u32; 5], Case)] = &[
             what: "an instant that was claimed without a word runs again",
             log: "
                 100 w1 started pid=1
+                900 w1 ask R
+                901 w1 refused R asked=900
+                1001 w1 ask R
                 1011 w1 killed
                 1100 w2 ran R @1000 t2 rerun
                 2000 w2 ran R @2000 t3
@@ -108,14 +111,19 @@ const CASES: &[([u32; 5], Case)] = &[
             what: "an instant, a rerun and the last ones of the schedule that were claimed without a word",
             log: "
                 100 w1 started pid=1
-                1011 w1 unsure R
+                1001 w1 ask R
+                1011 w1 unsure R asked=1001
+                2000 w1 ask R
                 2001 w1 begin R @2000 t2 asked=2000 superseded=1000
-                2005 w1 cut R @2000 t2
+                2005 w1 cut R @2000 t2 stood
                 2006 w2 started pid=2
-                2007 w2 unsure R
+                2006 w2 ask R
+                2007 w2 unsure R asked=2006
                 2011 w3 started pid=3
+                3001 w3 ask R
                 3011 w3 died
                 3012 w4 started pid=4
+                3013 w4 ask R
                 3020 w4 killed",
             row: [5, 3000, 3000, 3000],
         },
@@ -171,13 +179,13 @@ const CASES: &[([u32; 5], Case)] = &[
                 1001 w1 begin R @1000 t1 asked=1000
                 1110 w2 begin R @1000 t2 asked=1100 rerun
                 1010 w1 held R @1000 t1
-                1115 w1 cut R @1000 t1
+                1115 w1 cut R @1000 t1 stood
                 1120 w2 end R @1000 t2
                 1130 w2 finished R @1000 t2
                 2002 w2 begin R @2000 t4 asked=2001 rerun
                 2001 w1 begin R @2000 t3 asked=2000
-                2003 w2 cut R @2000 t4
-                2003 w1 cut R @2000 t3
+                2003 w2 cut R @2000 t4 stood
+                2003 w1 cut R @2000 t3 stood
                 3000 w1 ran R @3000 t5 superseded-rerun=2000",
             row: [5, 3000, 0, 2000],
         },
@@ -189,16 +197,16 @@ const CASES: &[([u32; 5], Case)] = &[
             log: "
                 1001 w1 begin R @1000 t1 asked=1000
                 1010 w1 end R @1000 t1
-                1030 w1 lost-recorded R @1000 t1
+                1030 w1 lost-recorded R @1000 t1 stood
                 2001 w1 begin R @2000 t2 asked=2000
                 2010 w1 end R @2000 t2
                 2101 w2 begin R @2000 t3 asked=2100 rerun
-                2105 w1 lost-recorded R @2000 t2
+                2105 w1 lost-recorded R @2000 t2 stood
                 2110 w2 end R @2000 t3
-                2130 w2 lost R @2000 t3
+                2130 w2 lost R @2000 t3 stood
                 3001 w2 begin R @3000 t4 asked=3000
                 3010 w2 end R @3000 t4
-                3030 w2 lost-recorded R @3000 t4",
+                3030 w2 lost-recorded R @3000 t4 stood",
             row: [4, 3000, 0, 2000],
         },
     ),
@@ -207,7 +215,7 @@ const CASES: &[([u32; 5], Case)] = &[
         Case {
             what: "a lease lost before its work began needs no other word",
             log: "
-                1015 w1 cut R @1000 t1
+                1015 w1 cut R @1000 t1 stood
                 1100 w2 ran R @1000 t2 rerun
                 2000 w2 ran R @2000 t3
                 3000 w2 ran R @3000 t4",
@@ -224,11 +232,11 @@ const CASES: &[([u32; 5], Case)] = &[
                 1101 w2 begin R @1000 t2 asked=1100 rerun
                 1102 w2 killed
                 2000 w3 ran R @2000 t3
-                2100 w1 unrecorded R @1000 t1
+                2100 w1 unrecorded R @1000 t1 stood
                 3001 w1 begin R @3000 t4 asked=3000
-                3002 w1 cut R @3000 t4
+                3002 w1 cut R @3000 t4 stood
                 3101 w1 begin R @3000 t5 asked=3100 rerun
-                3102 w1 cut R @3000 t5",
+                3102 w1 cut R @3000 t5 stood",
             row: [5, 3000, 3000, 3000],
         },
     ),
@@ -237,6 +245,7 @@ const CASES: &[([u32; 5], Case)] = &[
         Case {
             what: "a round skips the next instant, the one before was claimed without a word",
             log: "
+                1001 w1 ask R
                 1002 w1 killed
                 2001 w2 begin R @2000 t2 asked=2000 superseded=1000
                 2010 w2 end R @2000 t2

@@ -2,13 +2,15 @@
 
 use std::env;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use lease_testkit::MemoryStore;
-use lease_testkit::rounds::{Order, Trial};
+use lease_testkit::rounds::{Order, Trial, work};
+
+use crate::logs::plan;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,14 +30,18 @@ async fn a_worker_that_fails_fails_the_trial() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn workers_that_die_one_after_the_other_fail_the_trial() {
-    let dies = || {
-        let mut command = Command::new("sh");
-        command.args(["-c", "kill -9 $$"]);
-        command
+async fn workers_that_die_one_after_the_other_fail_the_trial_and_one_that_is_killed_by_another() {
+    let dies = |how: &'static str| {
+        let shell = move || {
+            let mut command = Command::new("sh");
+            command.args(["-c", how]);
+            command
+        };
+        said(shell, 60 * SECOND)
     };
-    let said = said(dies, 60 * SECOND).await;
-    assert!(said.contains("has died like others before, signal: 9"), "{said}");
+    let (aborts, killed) = tokio::join!(dies("kill -ABRT $$"), dies("kill -KILL $$"));
+    assert!(aborts.contains("4 workers have died by themselves"), "{aborts}");
+    assert!(killed.contains("has failed, signal: 9"), "{killed}");
 }
 
 #[tokio::test]
@@ -43,6 +49,31 @@ async fn a_trial_that_gets_nowhere_ends_with_its_time_and_says_where_it_stood() 
     let said = said(|| this("sleeper"), SECOND).await;
     assert!(said.contains("the time is up; 0 of 200 instants worked off"), "{said}");
     assert!(said.contains("0 of 30 kills done"), "{said}");
+}
+
+#[tokio::test]
+async fn a_worker_ends_with_its_parent() {
+    let log = env::temp_dir().join(format!("lease-rounds-orphan-{}", process::id()));
+    fs::write(&log, "").unwrap();
+    let order = Order { plan: plan(), worker: 1, within: 60 * SECOND, log: log.clone() };
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["parent::worker", "--exact", "--nocapture"]).env(Order::VARIABLE, order.to_string());
+    let mut worker = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    while !fs::read_to_string(&log).unwrap().contains("started") {
+        assert_eq!(worker.try_wait().unwrap(), None, "it is to be told how far it may go");
+        thread::sleep(SECOND / 50);
+    }
+    drop(worker.stdin.take());
+    assert_eq!(worker.wait().unwrap().code(), Some(1));
+    fs::remove_file(log).unwrap();
+}
+
+/// What it does; elsewhere it does nothing.
+#[tokio::test]
+async fn worker() {
+    if let Some(order) = Order::given() {
+        work(order, Arc::new(MemoryStore::new())).await;
+    }
 }
 
 /// What such a worker does; elsewhere it does nothing.

@@ -7,6 +7,7 @@ use lease_core::store::SlotRow;
 
 use super::super::log::{Entry, Event};
 use super::history::{History, Told};
+use super::stalls::is_left;
 
 /// What became of the instants, in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +28,10 @@ pub struct Account {
     pub reruns: u32,
     /// Claims granted of which nobody knew: the answer was lost with its worker, or on the way.
     pub unclaimed: u32,
+    /// Rounds lost, cut short or not recorded though their worker lived on: something stood still.
+    pub left: u32,
+    /// Rounds that ran to their end when a ttl was over since their claim.
+    pub renewed: u32,
     /// Workers killed.
     pub kills: u32,
     /// Workers killed in the middle: a round of theirs had begun and nothing was known of its end.
@@ -58,6 +63,14 @@ impl Account {
         let known = i64::try_from(history.rounds.len()).unwrap_or(i64::MAX);
         let unclaimed = row.map_or(0, |row| row.term.get()).saturating_sub(known);
         self.unclaimed = self.unclaimed.saturating_add(u32::try_from(unclaimed).unwrap_or(0));
+        let count = |is_so: &dyn Fn(&Told<'_>) -> bool| {
+            u32::try_from(history.rounds.values().filter(|round| is_so(round)).count()).unwrap_or(u32::MAX)
+        };
+        self.left += count(&is_left);
+        self.renewed += count(&|round| {
+            let (Some(begin), Some(end)) = (round.begin, round.end) else { return false };
+            end.at - begin.asked > history.ttl_ms
+        });
         for at in 0..history.slots.len() {
             let begun: Vec<&Told<'_>> =
                 history.rounds.values().filter(|round| round.at == at && round.begin.is_some()).collect();
@@ -83,12 +96,14 @@ impl Account {
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ended, ended_by_rerun, ended_twice, given_up, skipped, .. } = self;
-        let Self { first_rounds, reruns, unclaimed, kills, kills_mid_round, deaths, .. } = self;
+        let Self { first_rounds, reruns, unclaimed, left, renewed, kills, kills_mid_round, deaths, .. } =
+            self;
         let instants = self.instants();
         write!(
             f,
             "{instants} instants: {ended} ran to their end, {ended_by_rerun} by their rerun, {ended_twice} twice, \
              {given_up} given up, {skipped} skipped; {first_rounds} first rounds and {reruns} reruns begun, \
+             {renewed} longer than a ttl, {left} left by workers that lived on, \
              {unclaimed} claims without anybody's knowing; \
              {kills} kills, {kills_mid_round} of them in the middle of a round, {deaths} deaths"
         )

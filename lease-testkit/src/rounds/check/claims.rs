@@ -9,6 +9,7 @@ use lease_core::store::{SlotRow, Superseded};
 
 use super::super::log::{End, Entry};
 use super::history::{Begin, History, Told};
+use super::moments::CLOCK_MS;
 use super::{Rule, Violation};
 
 /// What a row says of its instants.
@@ -63,6 +64,10 @@ impl<'a> Claims<'a> {
         let known = state.filter(|state| self.states.contains(state));
         if known.is_none() || row.map_or(0, |row| row.term.get()) < last {
             let what = format!("{name} has at the end {row:?}, which the rounds do not lead to");
+            self.violations.push(Violation::new(Rule::Row, what, lines()));
+        }
+        if row.is_some_and(|row| row.expires_at.as_millis() > self.history.over + CLOCK_MS) {
+            let what = format!("{name} is held at the end: {row:?}");
             self.violations.push(Violation::new(Rule::Row, what, lines()));
         }
         let Some(state) = state else { return };
@@ -227,7 +232,10 @@ impl<'a> Claims<'a> {
             let states: Vec<State> = self.states.iter().map(recorded).collect();
             match round.ended {
                 Some((_, End::Finished | End::CutShort)) => {}
-                Some((entry, End::LostRecorded)) if asked.is_some_and(|asked| entry.at <= asked) => {
+                // Not recorded by this call: it was before, or a later instant has been claimed.
+                Some((entry, End::LostRecorded | End::Lost))
+                    if asked.is_some_and(|asked| entry.at <= asked) =>
+                {
                     self.states = states.into_iter().collect();
                 }
                 _ => self.states.extend(states),
@@ -241,7 +249,7 @@ impl<'a> Claims<'a> {
             self.violations.push(Violation::new(rule, what.to_owned(), round.lines()));
         };
         match round.ended {
-            None if !round.died => broken(Rule::Unanswered, "its worker lives on"),
+            None if round.gone.is_none() => broken(Rule::Unanswered, "its worker lives on"),
             Some((_, End::Finished | End::LostRecorded)) if round.end.is_none() => {
                 broken(Rule::Unended, "its work has not come to its end");
             }

@@ -1,6 +1,6 @@
 //! The log sorted: by name, and there by term.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use lease_core::store::Superseded;
 use lease_core::{LeaseName, Slot};
@@ -14,6 +14,10 @@ pub(super) struct History<'a> {
     pub(super) name: LeaseName,
     /// The instants of the plan.
     pub(super) slots: Vec<Slot>,
+    /// The ttl of the leases.
+    pub(super) ttl_ms: i64,
+    /// The moment of the last line.
+    pub(super) over: i64,
     /// By term.
     pub(super) rounds: BTreeMap<i64, Told<'a>>,
 }
@@ -29,10 +33,12 @@ pub(super) struct Told<'a> {
     pub(super) end: Option<&'a Entry>,
     /// The position of the last instant that the round skips.
     pub(super) skip: Option<usize>,
+    /// The line that says so.
+    pub(super) skips: Option<&'a Entry>,
     /// What became of it; `None` when its worker died before it knew.
     pub(super) ended: Option<(&'a Entry, End)>,
-    /// Its worker has died.
-    pub(super) died: bool,
+    /// The moment at which its worker was gone; `None` when it came to the end of the schedule.
+    pub(super) gone: Option<i64>,
 }
 
 #[derive(Clone, Copy)]
@@ -60,12 +66,19 @@ impl<'a> Told<'a> {
 
 /// The histories of all names of the plan, and the lines that cannot be.
 pub(super) fn of<'a>(plan: &Plan, log: &'a [Entry]) -> (Vec<History<'a>>, Vec<Violation>) {
-    let dead = |entry: &&Entry| matches!(entry.event, Event::Killed | Event::Died);
-    let dead: BTreeSet<u32> = log.iter().filter(dead).map(|entry| entry.worker).collect();
-    let history = |name| History { slots: plan.slots(&name), name, rounds: BTreeMap::new() };
+    let is_gone = |entry: &&Entry| matches!(entry.event, Event::Killed | Event::Died);
+    let gone: BTreeMap<u32, (usize, &Entry)> =
+        log.iter().enumerate().filter(|(_, entry)| is_gone(entry)).map(|at| (at.1.worker, at)).collect();
+    let ttl_ms = i64::try_from(plan.ttl.as_millis()).unwrap_or(i64::MAX);
+    let over = log.iter().map(|entry| entry.at).max().unwrap_or(0);
+    let history = |name| History { slots: plan.slots(&name), name, ttl_ms, over, rounds: BTreeMap::new() };
     let mut histories: Vec<History<'_>> = plan.names().into_iter().map(history).collect();
     let mut strange = Vec::new();
-    for entry in log {
+    for (place, entry) in log.iter().enumerate() {
+        let gone = gone.get(&entry.worker);
+        if let Some((_, gone)) = gone.filter(|(gone, _)| *gone < place) {
+            strange.push(Violation::new(Rule::Strange, "its worker was gone".to_owned(), [*gone, entry]));
+        }
         let Some(round) = entry.event.round() else { continue };
         let history = histories.iter_mut().find(|history| history.name == round.name);
         let Some((history, at)) = history.and_then(|h| h.position(round.slot).map(|at| (h, at))) else {
@@ -82,8 +95,9 @@ pub(super) fn of<'a>(plan: &Plan, log: &'a [Entry]) -> (Vec<History<'a>>, Vec<Vi
             held: Vec::new(),
             end: None,
             skip: None,
+            skips: None,
             ended: None,
-            died: dead.contains(&entry.worker),
+            gone: gone.map(|(_, gone)| gone.at),
         };
         let known = history.rounds.entry(round.term.get()).or_insert(new);
         if let Some(problem) = known.enter(entry, at, skip_to) {
@@ -103,6 +117,9 @@ impl<'a> Told<'a> {
         if self.at != at {
             return Some("a term of two instants");
         }
+        if self.ended.is_some() {
+            return Some("more is said when it was said what became of it");
+        }
         match entry.event {
             Event::Begin { asked, rerun, superseded, .. } => {
                 if self.begin.is_some() {
@@ -119,15 +136,12 @@ impl<'a> Told<'a> {
                 }
             }
             Event::Skip { .. } => {
-                self.skip = skip_to;
+                (self.skip, self.skips) = (skip_to, Some(entry));
                 if skip_to.is_none_or(|to| to <= at) {
                     return Some("a skip to no later instant of the plan");
                 }
             }
-            Event::Ended(_, end) => {
-                let before = self.ended.replace((entry, end));
-                return before.map(|_| "said twice what became of it");
-            }
+            Event::Ended(_, end) => self.ended = Some((entry, end)),
             _ => {}
         }
         None

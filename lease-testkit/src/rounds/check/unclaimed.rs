@@ -1,5 +1,8 @@
-//! Claims that were granted and never began: each must have a worker that died on it, or a claim that failed.
+//! Claims that were granted and never began: each was open when its worker died, or has failed.
 
+use std::collections::BTreeMap;
+
+use lease_core::Term;
 use lease_core::store::SlotRow;
 
 use super::super::log::{Entry, Event};
@@ -10,9 +13,9 @@ use super::{Rule, Violation};
 /// store may keep one waiting.
 const LATE_MS: i64 = 2_000;
 
-/// What can have been granted without a line of it.
+/// A claim that can have been granted without a line of it.
 struct Excuse {
-    /// When its worker began.
+    /// When it was going to be sent.
     from: i64,
     /// When its worker was gone, or the claim had failed, and it can no longer be granted.
     to: i64,
@@ -50,19 +53,35 @@ pub(super) fn check(history: &History<'_>, row: Option<&SlotRow>, log: &[Entry])
 
 /// In the order in which they end.
 fn excuses(history: &History<'_>, log: &[Entry]) -> Vec<Excuse> {
-    let started = |worker| {
-        let start = |entry: &&Entry| entry.worker == worker && matches!(entry.event, Event::Started { .. });
-        log.iter().find(start).map_or(i64::MIN, |entry| entry.at)
-    };
-    let excuse = |entry: &Entry| {
-        let known = match &entry.event {
-            Event::Killed | Event::Died => true,
-            Event::Unsure(name) => *name == history.name,
-            _ => false,
-        };
-        known.then(|| Excuse { from: started(entry.worker), to: entry.at + LATE_MS })
-    };
-    let mut excuses: Vec<Excuse> = log.iter().filter_map(excuse).collect();
+    let mut excuses = Vec::new();
+    // The claims of each worker that are not answered.
+    let mut open: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+    let not_begun = |term: Term| history.rounds.get(&term.get()).is_some_and(|round| round.begin.is_none());
+    for entry in log {
+        let asks = open.entry(entry.worker).or_default();
+        let place = |asked: i64| asks.iter().position(|ask| *ask == asked);
+        let to = entry.at + LATE_MS;
+        match &entry.event {
+            Event::Ask(name) if *name == history.name => asks.push(entry.at),
+            Event::Refused { name, asked } if *name == history.name => {
+                place(*asked).map(|ask| asks.remove(ask));
+            }
+            Event::Unsure { name, asked } if *name == history.name => {
+                excuses.extend(place(*asked).map(|ask| Excuse { from: asks.remove(ask), to }));
+            }
+            Event::Begin { round, asked, .. } if round.name == history.name => {
+                place(*asked).map(|ask| asks.remove(ask));
+            }
+            // Any of them, for nothing says which.
+            Event::Ended(round, _) if round.name == history.name && not_begun(round.term) => {
+                asks.pop();
+            }
+            Event::Killed | Event::Died => {
+                excuses.extend(asks.drain(..).map(|from| Excuse { from, to }));
+            }
+            _ => {}
+        }
+    }
     excuses.sort_by_key(|excuse| excuse.to);
     excuses
 }
