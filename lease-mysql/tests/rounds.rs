@@ -19,11 +19,19 @@ macro_rules! on_both_in_real_time {
     ($($name:ident)*) => {
         mod mysql {
             $(#[tokio::test(flavor = "multi_thread")]
-            async fn $name() { crate::replicas::$name(&crate::table(crate::Product::MySql).await).await; })*
+            async fn $name() {
+                let sandbox = crate::Sandbox::new(crate::Product::MySql).await;
+                crate::replicas::$name(&sandbox.url).await;
+                sandbox.run(format!("DROP DATABASE {}", sandbox.database)).await;
+            })*
         }
         mod mariadb {
             $(#[tokio::test(flavor = "multi_thread")]
-            async fn $name() { crate::replicas::$name(&crate::table(crate::Product::MariaDb).await).await; })*
+            async fn $name() {
+                let sandbox = crate::Sandbox::new(crate::Product::MariaDb).await;
+                crate::replicas::$name(&sandbox.url).await;
+                sandbox.run(format!("DROP DATABASE {}", sandbox.database)).await;
+            })*
         }
     };
 }
@@ -38,11 +46,6 @@ on_both_in_real_time! {
 #[tokio::test]
 async fn what_a_worker_of_the_trial_does() {
     replicas::what_a_worker_of_the_trial_does().await;
-}
-
-/// The URL of a database of its own, with the table.
-async fn table(product: Product) -> String {
-    Sandbox::new(product).await.url
 }
 
 /// A store of its own, as each process has one.

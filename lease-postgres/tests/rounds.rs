@@ -3,6 +3,8 @@
 #[path = "common/mod.rs"]
 #[expect(dead_code, reason = "other tests need more")]
 mod common;
+#[path = "common/database.rs"]
+mod database;
 #[path = "rounds/replicas.rs"]
 mod replicas;
 
@@ -11,13 +13,17 @@ use std::sync::Arc;
 use lease_core::LeaseStore;
 use lease_postgres::PostgresStore;
 
-use crate::common::{Sql, shared, unique};
+use crate::database::Database;
 
 /// Runs each of these `async fn(place: &str)` on an empty table.
 macro_rules! on_it {
     ($($name:ident)*) => {
         $(#[tokio::test(flavor = "multi_thread")]
-        async fn $name() { replicas::$name(&table().await).await; })*
+        async fn $name() {
+            let database = table().await;
+            replicas::$name(&database.url).await;
+            database.end().await;
+        })*
     };
 }
 
@@ -33,13 +39,11 @@ async fn what_a_worker_of_the_trial_does() {
     replicas::what_a_worker_of_the_trial_does().await;
 }
 
-/// The URL of a database of its own, with the table.
-async fn table() -> String {
-    let (server, name) = (shared(), unique("lease_rounds"));
-    Sql::connect(&server).await.run(&format!("CREATE DATABASE {name}")).await;
-    let place = format!("{}/{name}", server.rsplit_once('/').expect("a URL with a database").0);
-    open(&place).migrate().await.unwrap();
-    place
+/// A database of its own, with the table.
+async fn table() -> Database {
+    let database = Database::new().await;
+    open(&database.url).migrate().await.unwrap();
+    database
 }
 
 /// A store of its own, as each process has one.
