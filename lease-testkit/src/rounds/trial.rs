@@ -26,8 +26,8 @@ const ENDED: u32 = 80;
 /// From one instant of a name to the next.
 const EVERY_MS: i64 = 300;
 
-/// So long before the start the first instant lies, so that some have come and most are still to come.
-const BEFORE_MS: i64 = 2_000;
+/// So long after the start the first instant comes, so that it is asked for before its time.
+const AFTER_MS: i64 = 1_500;
 
 /// So far the clocks of the workers and of the database may be apart.
 const APART_MS: i64 = 500;
@@ -108,7 +108,7 @@ fn too_little(account: &Account) -> Vec<&'static str> {
     wanted.into_iter().filter_map(|(is_so, otherwise)| (!is_so).then_some(otherwise)).collect()
 }
 
-/// A schedule that has begun by the database's clock.
+/// A schedule that begins soon by the database's clock.
 async fn plan(seed: u64, ttl: Duration, store: &dyn LeaseStore) -> Plan {
     let mut plan = Plan { seed, names: NAMES, instants: INSTANTS, first_ms: 0, every_ms: EVERY_MS, ttl };
     let before = now();
@@ -116,7 +116,7 @@ async fn plan(seed: u64, ttl: Duration, store: &dyn LeaseStore) -> Plan {
     let (database, here) = (found.now.as_millis(), before - APART_MS..=now() + APART_MS);
     assert_eq!(found.row, None, "the table is not empty");
     assert!(here.contains(&database), "the clocks of this machine and the database are too far apart");
-    plan.first_ms = database - BEFORE_MS;
+    plan.first_ms = database + AFTER_MS;
     plan
 }
 
