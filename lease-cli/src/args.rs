@@ -4,11 +4,15 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use lease_core::Slot;
+
+use crate::instant;
 
 const AFTER_HELP: &str = "\
 Exit codes: that of the command for `run` (128 + signal; 126 cannot be run,
 127 not found); 75 held by another; 70 lost while the command ran;
-69 database out of reach or unusable; 64 wrong usage.
+69 database out of reach or unusable; 64 wrong usage; 0 without running it when
+the instant of --slot has been claimed, or --rerun finds nothing.
 
 Environment: LEASE_DATABASE_URL is the default of --db; LEASE_LOG is a filter
 for log lines (warn).";
@@ -26,7 +30,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Sub {
     /// Run a command while holding a lease, if nobody else holds it
     ///
-    /// The command gets `LEASE_NAME`, `LEASE_TERM` and `LEASE_HOLDER`. Should the lease be lost, or `lease`
+    /// The command gets `LEASE_NAME`, `LEASE_TERM` and `LEASE_HOLDER`, with a slot `LEASE_SLOT` and `LEASE_RERUN`
+    /// too. Should the lease be lost, or `lease`
     /// itself be killed or stopped, the command and what it started are ended before another can
     /// take the lease.
     Run(RunArguments),
@@ -34,6 +39,8 @@ pub(crate) enum Sub {
     Status(StatusArguments),
     /// Say who holds what
     List(ListArguments),
+    /// Say what became of the instants of schedules
+    Slots(SlotsArguments),
     /// Create the table, or bring it up to date
     Migrate(DatabaseArguments),
     /// Print the table's definition
@@ -48,6 +55,13 @@ pub(crate) struct RunArguments {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) database: DatabaseArguments,
+    /// Run for this instant of a schedule, unless it has been claimed already: RFC 3339, or `@` and seconds
+    /// since 1970
+    #[arg(long, value_name = "TIME", value_parser = instant::parse, allow_hyphen_values = true)]
+    pub(crate) slot: Option<Slot>,
+    /// Run the last instant once more if its round was cut short, and nothing otherwise
+    #[arg(long, conflicts_with_all = ["slot", "wait"])]
+    pub(crate) rerun: bool,
     /// Wait this long to be granted the lease, rather than give up at once
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) wait: Option<Duration>,
@@ -60,7 +74,7 @@ pub(crate) struct RunArguments {
     /// A text to show beside host and process id
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Do not say who holds the lease when somebody else does
+    /// Do not say who holds the lease when somebody else does, nor why there is nothing to run
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// The command and its arguments, after `--`
@@ -81,6 +95,17 @@ pub(crate) struct StatusArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArguments,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SlotsArguments {
+    /// The names, else all that ever had a slot
+    pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) database: DatabaseArguments,
     /// Answer in JSON

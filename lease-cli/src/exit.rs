@@ -5,8 +5,10 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
+use std::thread;
 
 use lease_core::{Error, ErrorKind};
+use tokio::sync::oneshot;
 
 use crate::database;
 use crate::text::{for_users, one_line, without_password_of, without_passwords};
@@ -85,6 +87,23 @@ pub(crate) fn say_unmasked(message: &str) {
     let message = one_line(message);
     // Standard error may be closed; there is nobody to tell then.
     let _ = writeln!(io::stderr(), "lease: {message}");
+}
+
+/// As [`say_unmasked`], from a thread of its own: standard error may be a pipe that nobody reads for now. The
+/// receiver learns that it is done.
+pub(crate) fn say_aside(message: &str) -> oneshot::Receiver<()> {
+    let (done, said) = oneshot::channel();
+    let spawned = thread::Builder::new().spawn({
+        let message = message.to_owned();
+        move || {
+            say_unmasked(&message);
+            drop(done);
+        }
+    });
+    if spawned.is_err() {
+        say_unmasked(message);
+    }
+    said
 }
 
 /// Writes an answer to standard output. Who closed it has read enough.

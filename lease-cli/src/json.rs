@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use lease_core::Slot;
 use lease_core::store::{DbTime, Inspection, LeaseRow};
+use lease_core::{LeaseName, Slot};
 use serde::Serialize;
 
+use crate::round_state::RoundState;
 use crate::text::rfc3339;
 
 /// The answer of `lease status --json`.
@@ -46,6 +47,30 @@ pub(crate) struct Lease {
     expires_in_ms: Option<u64>,
     ttl_ms: u64,
     resign_asked: bool,
+    #[serde(flatten)]
+    rounds: Rounds,
+}
+
+/// The answer of `lease slots --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct SlotList {
+    database: String,
+    now: Option<String>,
+    now_ms: Option<i64>,
+    slots: Vec<NameSlots>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct NameSlots {
+    name: String,
+    #[serde(flatten)]
+    rounds: Rounds,
+}
+
+/// The instants of one name.
+#[derive(Debug, Default, Serialize)]
+struct Rounds {
+    slot_state: Option<RoundState>,
     slot: Option<String>,
     slot_ms: Option<i64>,
     unfinished_slot: Option<String>,
@@ -98,8 +123,6 @@ impl Status {
 
 impl Lease {
     pub(crate) fn new(row: &LeaseRow, now: DbTime) -> Self {
-        let ms = |slot: Option<Slot>| slot.map(Slot::as_millis);
-        let text = |slot: Option<Slot>| ms(slot).and_then(rfc3339);
         let time = |time: DbTime| rfc3339(time.as_millis());
         let state = State::of(row, now);
         Self {
@@ -120,6 +143,33 @@ impl Lease {
             expires_in_ms: (state == State::Held).then(|| whole_ms(row.expires_at.since(now))),
             ttl_ms: whole_ms(row.ttl),
             resign_asked: row.resign_term == row.term.get(),
+            rounds: Rounds::new(row, now),
+        }
+    }
+}
+
+impl SlotList {
+    /// `now` is `None` when there is no database yet.
+    pub(crate) fn new(database: String, now: Option<DbTime>, slots: Vec<NameSlots>) -> Self {
+        let now_ms = now.map(DbTime::as_millis);
+        Self { database, now: now_ms.and_then(rfc3339), now_ms, slots }
+    }
+}
+
+impl NameSlots {
+    /// The slots of a name; without a row it was never claimed.
+    pub(crate) fn new(name: &LeaseName, row: Option<&(LeaseRow, DbTime)>) -> Self {
+        let rounds = row.map(|(row, now)| Rounds::new(row, *now)).unwrap_or_default();
+        Self { name: name.to_string(), rounds }
+    }
+}
+
+impl Rounds {
+    fn new(row: &LeaseRow, now: DbTime) -> Self {
+        let ms = |slot: Option<Slot>| slot.map(Slot::as_millis);
+        let text = |slot: Option<Slot>| ms(slot).and_then(rfc3339);
+        Self {
+            slot_state: RoundState::of(row, now),
             slot: text(row.slot),
             slot_ms: ms(row.slot),
             unfinished_slot: text(row.unfinished_slot),

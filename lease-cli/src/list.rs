@@ -32,12 +32,13 @@ pub(crate) async fn list(arguments: &ListArguments) -> Result<u8, Failure> {
             ["NAME", "STATE", "INSTANCE", "TERM", "SINCE", "EXPIRES"],
             lines,
             table::terminal_width(),
+            &[],
         ))?;
     }
     Ok(SUCCESS)
 }
 
-async fn pages(store: &Store) -> Result<Vec<Listing>, Failure> {
+pub(crate) async fn pages(store: &Store) -> Result<Vec<Listing>, Failure> {
     let mut pages = Vec::new();
     let mut page = Page { limit: PAGE, ..Page::default() };
     loop {

@@ -4,15 +4,21 @@
 compile_error!("`lease run` guards its command with process groups and signals: only Unix has them");
 
 mod args;
+mod claim;
 mod command;
 mod database;
 mod exit;
 mod guardian;
+mod holding;
+mod instant;
 mod json;
 mod list;
 mod log;
+mod rerun;
+mod round_state;
 mod run;
 mod signals;
+mod slots;
 mod status;
 mod supervise;
 mod table;
@@ -53,6 +59,7 @@ fn perform(arguments: Option<Arguments>) -> Result<u8, Failure> {
             Sub::Run(arguments) => run::run(arguments).await,
             Sub::Status(arguments) => status::status(&arguments).await,
             Sub::List(arguments) => list::list(&arguments).await,
+            Sub::Slots(arguments) => slots::slots(&arguments).await,
             Sub::Migrate(arguments) => migrate(&arguments).await,
             Sub::Schema(arguments) => schema(&arguments),
             Sub::Check(arguments) => check(&arguments).await,

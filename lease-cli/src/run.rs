@@ -1,24 +1,27 @@
 //! `lease run`: from the claim to the release, with the command between them.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
-use lease_core::{Claimed, Error, Instance, LeaseName, Leases, Refusal, Timings};
+use lease_core::{Instance, Leases, Refusal, Timings};
 
 use tokio::time::sleep;
 
 use crate::args::RunArguments;
+use crate::claim::{Answer, claim};
 use crate::command::Program;
 use crate::database::Database;
-use crate::exit::{Failure, SYSTEM, code_of_signal, say, say_unmasked};
+use crate::exit::{Failure, SUCCESS, SYSTEM, code_of_signal, say, say_aside, say_unmasked};
+use crate::instant;
 use crate::signals::Signals;
 use crate::status::{lease_name, refusal};
 use crate::supervise::supervise;
 
-pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
+pub(crate) async fn run(mut arguments: RunArguments) -> Result<u8, Failure> {
     let name = lease_name(&arguments.name)?;
     let timings = arguments.ttl.map_or(Ok(Timings::default()), Timings::from_ttl).map_err(Failure::usage)?;
     let database = Database::named(&arguments.database)?;
-    let program = Program::find(arguments.command)?;
+    let program = Program::find(mem::take(&mut arguments.command))?;
     let mut signals = Signals::listen()
         .map_err(|error| Failure::new(SYSTEM, format!("cannot receive signals: {error}")))?;
 
@@ -27,28 +30,50 @@ pub(crate) async fn run(arguments: RunArguments) -> Result<u8, Failure> {
     if let Some(label) = &arguments.label {
         instance = instance.label(label);
     }
-    let leases = tokio::select! {
-        leases = open(&database, timings, instance, || left(arguments.wait, begun)) => leases?,
-        signal = signals.next_to_end() => return Ok(code_of_signal(signal)),
+    let opened = open(&database, timings, instance, || left(arguments.wait, begun));
+    let leases = match signals.or_signal(opened).await {
+        Ok(leases) => leases?,
+        Err(signal) => return Ok(code_of_signal(signal)),
     };
-    let claimed = tokio::select! {
-        claimed = claim(&leases, &name, arguments.wait.map(|_| left(arguments.wait, begun))) => claimed,
-        signal = signals.next_to_end() => {
-            close(&leases, &mut signals).await;
-            return Ok(code_of_signal(signal));
+    let wait = arguments.wait.map(|_| left(arguments.wait, begun));
+    let mut said = None;
+    let outcome = match claim(&leases, &name, &arguments, wait, &mut signals).await {
+        Ok(Answer::Granted(holding)) => {
+            // The round does not wait for whoever reads this.
+            said = holding.superseded().filter(|_| !arguments.quiet).as_deref().map(say_aside);
+            let ended = supervise(&holding, &leases, &program, &mut signals).await;
+            holding.end(ended, &mut signals, arguments.quiet).await
         }
-    };
-    let outcome = match claimed {
-        Ok(Claimed::Granted(lease)) => supervise(lease, &leases, &program, &mut signals).await,
-        Ok(Claimed::Held(held)) => {
+        Ok(Answer::Held(held)) => {
             if !arguments.quiet {
-                say_by_whom(&held).await;
+                say_by_whom(&held, &arguments).await;
             }
             Ok(arguments.held_exit)
         }
-        Err(error) => Err(error.into()),
+        Ok(Answer::NotYetCutShort(why)) => {
+            if !arguments.quiet {
+                say_unmasked(&why);
+            }
+            Ok(arguments.held_exit)
+        }
+        Ok(Answer::Nothing(why)) => {
+            if !arguments.quiet {
+                say_unmasked(&why);
+            }
+            Ok(SUCCESS)
+        }
+        Ok(Answer::Ended(signal)) => Ok(code_of_signal(signal)),
+        Ok(Answer::NotBegun(holding, signal)) => {
+            holding.end_not_begun(&mut signals, arguments.quiet).await;
+            Ok(code_of_signal(signal))
+        }
+        Err(failure) => Err(failure),
     };
     close(&leases, &mut signals).await;
+    if let Some(said) = said {
+        // Before the process ends; a signal ends that wait too.
+        let _ = signals.or_signal(said).await;
+    }
     outcome
 }
 
@@ -81,28 +106,26 @@ async fn try_to_open(database: &Database, timings: Timings, instance: Instance) 
     Ok(leases)
 }
 
-async fn claim(leases: &Leases, name: &LeaseName, wait: Option<Duration>) -> Result<Claimed, Error> {
-    match wait {
-        None => leases.claim(name).await,
-        Some(wait) => leases.acquire(name, wait).await,
-    }
-}
-
-async fn say_by_whom(held: &Refusal) {
-    match held.inspect().await {
+async fn say_by_whom(held: &Refusal, arguments: &RunArguments) {
+    let again =
+        if arguments.wait.is_some() { "try again, or wait longer" } else { "try again, or use --wait" };
+    let what =
+        arguments.slot.map(|slot| format!("not run for {}: ", instant::text(slot))).unwrap_or_default();
+    match held.holder().await {
         // Whoever it is, shown whole.
-        Ok(seen) => say_unmasked(&refusal(held.name(), held.database(), &seen)),
-        Err(error) => {
-            say(&format!("{:?} is held by somebody else; by whom, cannot be read: {error}", held.name()));
-        }
+        Ok(seen) => say_unmasked(&format!(
+            "{what}{}",
+            refusal(held.name(), held.database(), seen.inspection(), again)
+        )),
+        Err(error) => say(&format!(
+            "{what}{:?} is held by somebody else; by whom, cannot be read: {error}",
+            held.name()
+        )),
     }
 }
 
 /// Lets names go out that are ours, or may be for all we know. A signal ends the wait; what was not
 /// given back by then expires.
 async fn close(leases: &Leases, signals: &mut Signals) {
-    tokio::select! {
-        () = leases.close() => {}
-        _ = signals.next_to_end() => {}
-    }
+    let _ = signals.or_signal(leases.close()).await;
 }

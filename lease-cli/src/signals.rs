@@ -3,6 +3,7 @@
 use std::fs;
 use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::task::Poll;
 
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -73,6 +74,41 @@ impl Signals {
             Poll::Pending
         })
         .await
+    }
+
+    /// Waits for something that leaves nothing behind when a signal ends the wait.
+    ///
+    /// # Errors
+    ///
+    /// The signal.
+    pub(crate) async fn or_signal<T>(&mut self, future: impl Future<Output = T>) -> Result<T, i32> {
+        tokio::select! {
+            biased;
+            signal = self.next_to_end() => Err(signal),
+            answer = future => Ok(answer),
+        }
+    }
+
+    /// Waits for something that must not be given up lightly: one signal is answered beside what it came to.
+    ///
+    /// # Errors
+    ///
+    /// A second signal, which ended the wait.
+    pub(crate) async fn or_second_signal<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+    ) -> Result<(T, Option<i32>), i32> {
+        let mut future = pin!(future);
+        let first = match self.or_signal(&mut future).await {
+            Ok(answer) => return Ok((answer, None)),
+            Err(first) => first,
+        };
+        tracing::debug!("a signal has come; the database's answer is waited for until the next");
+        tokio::select! {
+            biased;
+            answer = future => Ok((answer, Some(first))),
+            second = self.next_to_end() => Err(second),
+        }
     }
 
     /// The next signal that would have ended the process.

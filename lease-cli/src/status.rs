@@ -2,25 +2,23 @@
 
 use std::fmt::Write;
 
-use lease_core::LeaseName;
 use lease_core::store::{DbTime, Inspection, LeaseRow};
+use lease_core::{LeaseName, Slot};
 
 use crate::args::StatusArguments;
-use crate::database::Database;
+use crate::database::{Database, Store};
 use crate::exit::{Failure, answer};
 use crate::json::{self, State};
+use crate::round_state::RoundState;
 use crate::text::{password, second, span, visible};
-use crate::{ATTEMPT, exit};
+use crate::{ATTEMPT, exit, instant};
 
 pub(crate) async fn status(arguments: &StatusArguments) -> Result<u8, Failure> {
     let name = lease_name(&arguments.name)?;
     let database = Database::named(&arguments.database)?;
     let seen = match database.existing().await? {
         None => None,
-        Some(store) => {
-            let seen = store.0.inspect(&name, ATTEMPT).await;
-            Some(seen.map_err(|error| store.failure(&format!("read lease {name:?} in"), &error))?)
-        }
+        Some(store) => Some(inspect(&store, &name).await?),
     };
     if arguments.json {
         answer(&json::to_text(&json::Status::new(database.describe(), seen.as_ref())))?;
@@ -28,6 +26,12 @@ pub(crate) async fn status(arguments: &StatusArguments) -> Result<u8, Failure> {
         answer(&for_people(&name, &database.describe(), seen.as_ref()))?;
     }
     Ok(exit::SUCCESS)
+}
+
+/// Reads one row and the database's clock.
+pub(crate) async fn inspect(store: &Store, name: &LeaseName) -> Result<Inspection, Failure> {
+    let seen = store.0.inspect(name, ATTEMPT).await;
+    seen.map_err(|error| store.failure(&format!("read lease {name:?} in"), &error))
 }
 
 /// The name that was given. A URL with a password is taken for a slip: a name is shown to everybody.
@@ -53,6 +57,12 @@ fn for_people(name: &LeaseName, database: &str, seen: Option<&Inspection>) -> St
             lines.push(("expires", expiry(row, now)));
             lines.push(("ttl", span(row.ttl)));
             lines.push(("holder", row.holder.to_string()));
+            let slot = |slot: Option<Slot>| slot.map(instant::text).unwrap_or_default();
+            if let Some(state) = RoundState::of(row, now) {
+                lines.push(("slot", format!("{} ({})", slot(row.slot), state.words())));
+            }
+            lines.push(("unfinished slot", slot(row.unfinished_slot)));
+            lines.push(("rerun slot", slot(row.rerun_slot)));
         }
     }
     lines.push(("database", database.to_owned()));
@@ -76,13 +86,13 @@ fn expiry(row: &LeaseRow, now: DbTime) -> String {
     }
 }
 
-/// Who holds a name and until when, for somebody who was refused it.
-pub(crate) fn refusal(name: &LeaseName, database: &str, seen: &Inspection) -> String {
+/// Who holds a name and until when, for somebody who was refused it; `again` is what to do if nobody does.
+pub(crate) fn refusal(name: &LeaseName, database: &str, seen: &Inspection, again: &str) -> String {
     let row = match &seen.row {
         Some(row) if row.is_live(seen.now) => row,
         _ => {
             return format!(
-                "{name:?} was held a moment ago and is free now; try again, or use --wait ({database})"
+                "{name:?} is free now, but was held a moment ago, or is being claimed by somebody else; {again} ({database})"
             );
         }
     };
@@ -136,7 +146,7 @@ pub(crate) mod tests {
     pub(crate) const NOW: DbTime = DbTime::from_millis(1_767_225_613_800);
 
     fn refused(row: Option<LeaseRow>) -> String {
-        refusal(&LeaseName::new("nightly").unwrap(), "SQLite file /x", &Inspection { now: NOW, row })
+        refusal(&LeaseName::new("nightly").unwrap(), "SQLite file /x", &Inspection { now: NOW, row }, "wait")
     }
 
     #[test]
@@ -151,9 +161,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_name_given_back_meanwhile_is_not_said_to_be_held() {
-        assert!(refused(None).contains("free now"));
+        assert!(refused(None).contains("\"nightly\" is free now, but"));
         let released = LeaseRow { expires_at: DbTime::RELEASED, ..row("nightly") };
-        assert!(refused(Some(released)).contains("free now"));
+        assert!(refused(Some(released)).contains("; wait (SQLite file /x)"));
     }
 
     #[test]
@@ -180,7 +190,7 @@ pub(crate) mod tests {
             };
             let seen = Inspection { now: NOW, row: Some(row.clone()) };
             assert!(!for_people(&row.name, "", Some(&seen)).is_empty());
-            assert!(!refusal(&row.name, "", &seen).is_empty());
+            assert!(!refusal(&row.name, "", &seen, "").is_empty());
             assert!(!json::to_text(&json::Status::new(String::new(), Some(&seen))).is_empty());
         }
     }

@@ -1,5 +1,5 @@
 //! The time during which the command runs: feeds the guardian, passes signals on, and sees to it
-//! that nothing of the command is left when the lease is given back.
+//! that nothing of the command is left when it has ended.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -8,39 +8,51 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lease_core::clock::sleep_until;
-use lease_core::{Clock, Lease, Leases, Moment, Tenure, Timings};
+use lease_core::{Clock, Leases, Moment, Tenure, Timings};
 use rustix::process::{Signal, kill_current_process_group};
-use signal_hook::consts::{SIGCONT, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 
 use crate::command::Program;
 use crate::exit::{Failure, LOST, NOT_EXECUTABLE, SYSTEM, code_of_command, code_of_signal, say};
 use crate::guardian::{Guardian, Report};
+use crate::holding::Holding;
 use crate::signals::{Received, Signals};
 use crate::terminal::Terminal;
+
+/// The signals that ask a command to end. The others that are passed on may mean anything.
+const ASKS_TO_END: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+/// The signals of which a command dies because somebody wants it to, whoever sent them; of others it dies
+/// of its own fault.
+const ENDS: [i32; 7] = [SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
 /// How long killed processes have before it is said that they are waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Runs the command under the lease and gives the lease back. Answers the exit code.
+/// How a command ended, nothing of it being left.
+pub(crate) struct Ended {
+    /// The exit code.
+    pub(crate) outcome: Result<u8, Failure>,
+    /// Success, or a failure of its own while the lease was held: what ended it was neither a signal nor a loss.
+    pub(crate) ran_to_its_end: bool,
+    /// The lease was lost and the command ended for it, which has been said.
+    pub(crate) is_lost: bool,
+}
+
+/// Runs the command under what is held.
 pub(crate) async fn supervise(
-    lease: Lease,
+    holding: &Holding,
     leases: &Leases,
     program: &Program,
     signals: &mut Signals,
-) -> Result<u8, Failure> {
-    let outcome = match Supervision::start(&lease, leases, program) {
+) -> Ended {
+    match Supervision::start(holding, leases, program) {
         Ok(supervision) => supervision.run(program, signals).await,
-        Err(error) => Err(Failure::new(SYSTEM, format!("cannot start the guardian of the command: {error}"))),
-    };
-    let was_lost = !lease.tenure().check();
-    tokio::select! {
-        released = lease.release() => if let Err(error) = released && !was_lost {
-            say(&format!("the command has ended, but: {error}"));
-        },
-        // What was not given back by then expires.
-        _ = signals.next_to_end() => {}
+        Err(error) => {
+            let message = format!("cannot start the guardian of the command: {error}; {}", holding.again());
+            Ended { outcome: Err(Failure::new(SYSTEM, message)), ran_to_its_end: false, is_lost: false }
+        }
     }
-    outcome
 }
 
 struct Supervision {
@@ -52,8 +64,13 @@ struct Supervision {
     started: bool,
     /// The error number, when the command could not be run.
     failed: Option<i32>,
+    /// How the command ended, unless the lease had been lost before.
     ended: Option<ExitStatus>,
     is_lost: bool,
+    /// The last signal passed on that asks it to end.
+    asked_to_end_by: Option<i32>,
+    /// What to do about a command that did not run to its end.
+    again: &'static str,
     /// When to kill what is left after the loss, should the guardian not have done it.
     kill_at: Option<Moment>,
     /// The signal of the terminal that the command is stopped by.
@@ -63,16 +80,11 @@ struct Supervision {
 }
 
 impl Supervision {
-    fn start(lease: &Lease, leases: &Leases, program: &Program) -> io::Result<Self> {
-        let variables = [
-            ("LEASE_NAME", lease.name().to_string()),
-            ("LEASE_TERM", lease.term().to_string()),
-            ("LEASE_HOLDER", lease.holder().to_string()),
-        ];
+    fn start(holding: &Holding, leases: &Leases, program: &Program) -> io::Result<Self> {
         let timings = *leases.timings();
         Ok(Self {
-            guardian: Guardian::start(program, &variables, timings.grace())?,
-            tenure: lease.tenure(),
+            guardian: Guardian::start(program, &holding.variables(), timings.grace())?,
+            tenure: holding.lease().tenure(),
             timings,
             clock: Arc::clone(leases.clock()),
             terminal: Terminal::open(),
@@ -80,26 +92,38 @@ impl Supervision {
             failed: None,
             ended: None,
             is_lost: false,
+            asked_to_end_by: None,
+            again: holding.again(),
             kill_at: None,
             stopped_by: None,
             wants_terminal: false,
         })
     }
 
-    async fn run(mut self, program: &Program, signals: &mut Signals) -> Result<u8, Failure> {
+    async fn run(mut self, program: &Program, signals: &mut Signals) -> Ended {
         self.guardian.believe(self.tenure.deadline());
         let mut feed_at = self.next_feed();
         loop {
             tokio::select! {
+                // First what came first: whoever shuts a machine down signals this process and the command alike.
+                biased;
+                signal = signals.next() => match signal {
+                    Received::PassOn(signal) => self.pass_on(signal),
+                    Received::Continued => self.continue_command(),
+                },
                 report = self.guardian.report() => match report {
                     Some(report) => self.heard(report),
                     None => break,
                 },
-                signal = signals.next() => match signal {
-                    Received::PassOn(signal) => self.guardian.pass_on(signal),
-                    Received::Continued => self.continue_command(),
-                },
-                _ = self.tenure.lost(), if !self.is_lost => self.lost(),
+                _ = self.tenure.lost(), if !self.is_lost => {
+                    // This process may have been stopped; what the command did meanwhile came before.
+                    while let Some(report) = self.guardian.report_there() {
+                        self.heard(report);
+                    }
+                    if !self.is_lost {
+                        self.lost();
+                    }
+                }
                 () = sleep_until(&self.clock, feed_at), if !self.is_lost => {
                     self.guardian.believe(self.tenure.deadline());
                     feed_at = self.next_feed();
@@ -112,7 +136,9 @@ impl Supervision {
         }
         self.terminal.take_back(self.guardian.group());
         self.end_group(signals).await;
-        self.outcome(program)
+        let ran_to_its_end = self.ran_to_its_end();
+        let is_lost = self.is_lost && self.ended.is_none();
+        Ended { outcome: self.outcome(program, ran_to_its_end), ran_to_its_end, is_lost }
     }
 
     /// Kills what is left of the group and waits for its end. Processes of another user cannot be
@@ -146,9 +172,17 @@ impl Supervision {
             Report::NotStarted(errno) => self.failed = Some(errno),
             Report::Stopped(signal) => self.stop_with_command(signal),
             Report::Ending if !self.is_lost => self.lost(),
-            Report::Ending => {}
-            Report::Ended(status) => self.ended = Some(ExitStatus::from_raw(status)),
+            Report::Ended(status) if !self.is_lost => self.ended = Some(ExitStatus::from_raw(status)),
+            // Nothing that comes after the loss counts.
+            Report::Ending | Report::Ended(_) => {}
         }
+    }
+
+    fn pass_on(&mut self, signal: i32) {
+        if ASKS_TO_END.contains(&signal) && self.ended.is_none() {
+            self.asked_to_end_by = Some(signal);
+        }
+        self.guardian.pass_on(signal);
     }
 
     /// Has the command ended by the guardian, and from here in case that one is stopped.
@@ -158,7 +192,9 @@ impl Supervision {
         // A little later than the guardian does it.
         let grace = self.timings.grace() / 20 * 19;
         self.kill_at = Some(self.clock.now().min(self.tenure.deadline()) + grace);
-        say(&format!("{}; the command is being ended", self.loss()));
+        if self.ended.is_none() {
+            say(&format!("{}; the command is being ended", self.loss()));
+        }
     }
 
     /// What is lost, and why.
@@ -205,29 +241,37 @@ impl Supervision {
         now + left.min(self.timings.renew() / 4).max(Duration::from_millis(5))
     }
 
-    fn outcome(&self, program: &Program) -> Result<u8, Failure> {
-        if self.is_lost {
+    /// Success counts whatever was asked of the command meanwhile, a failure only if nothing was.
+    fn ran_to_its_end(&self) -> bool {
+        let Some(status) = self.ended else { return false };
+        let was_ended = status.signal().is_some_and(|signal| ENDS.contains(&signal));
+        status.success() || (self.tenure.check() && self.asked_to_end_by.is_none() && !was_ended)
+    }
+
+    fn outcome(&self, program: &Program, ran_to_its_end: bool) -> Result<u8, Failure> {
+        if self.is_lost && self.ended.is_none() {
             return Ok(LOST);
         }
+        let again = self.again;
         if !self.tenure.check() {
             let when = if self.started { "while the command ran" } else { "before the command was started" };
-            return Err(Failure::new(LOST, format!("{}, {when}; run it again", self.loss())));
+            let so = if ran_to_its_end { "it ran to its end all the same" } else { again };
+            return Err(Failure::new(LOST, format!("{}, {when}; {so}", self.loss())));
         }
         if let Some(status) = self.ended {
             return Ok(code_of_command(status));
         }
         if let Some(errno) = self.failed {
             let error = io::Error::from_raw_os_error(errno);
-            return Err(Failure::new(NOT_EXECUTABLE, format!("cannot run {:?}: {error}", program.name())));
+            let message = format!("cannot run {:?}: {error}; correct it and {again}", program.name());
+            return Err(Failure::new(NOT_EXECUTABLE, message));
         }
         if self.started {
             let message =
-                "the guardian of the command was killed, so the command was killed too; run it again";
+                format!("the guardian of the command was killed, so the command was killed too; {again}");
             return Err(Failure::new(LOST, message));
         }
-        Err(Failure::new(
-            SYSTEM,
-            "the guardian of the command ended before it started the command; try again",
-        ))
+        let message = format!("the guardian of the command ended before it started the command; {again}");
+        Err(Failure::new(SYSTEM, message))
     }
 }

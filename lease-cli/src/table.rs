@@ -2,16 +2,18 @@
 
 use std::io;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
 
 use crate::text::visible;
 
-/// The table as text, each line ended. Without a width no line is wrapped.
+/// The table as text, each line ended. Without a width no line is wrapped; with one, no cell of the columns
+/// that are to stay `whole`.
 pub(crate) fn render<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
     width: Option<u16>,
+    whole: &[usize],
 ) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).force_no_tty().set_header(head);
@@ -20,6 +22,11 @@ pub(crate) fn render<const N: usize>(
     }
     if let Some(first) = table.column_mut(0) {
         first.set_padding((0, 1));
+    }
+    for column in whole {
+        if let Some(column) = table.column_mut(*column) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     for row in rows {
         table.add_row(row.map(|cell| visible(&cell)));
@@ -44,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_program_reads_one_line_a_row() {
-        let text = render(["NAME", "HOLDER"], rows(), None);
+        let text = render(["NAME", "HOLDER"], rows(), None, &[]);
         let lines: Vec<&str> = text.lines().collect();
         let name = "a".repeat(40);
         assert_eq!(lines.len(), 3, "{text}");
@@ -55,13 +62,13 @@ mod tests {
 
     #[test]
     fn a_terminal_gets_lines_that_fit() {
-        let text = render(["NAME", "HOLDER"], rows(), Some(30));
+        let text = render(["NAME", "HOLDER"], rows(), Some(30), &[]);
         assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
         assert_eq!(text.matches('a').count(), 40, "{text}");
     }
 
     #[test]
     fn a_terminal_too_narrow_for_anything_gets_a_table_all_the_same() {
-        assert!(render(["NAME", "HOLDER"], rows(), Some(1)).contains('b'));
+        assert!(render(["NAME", "HOLDER"], rows(), Some(1), &[]).contains('b'));
     }
 }

@@ -20,6 +20,7 @@ use crate::clock::{Moment, sleep_until, timeout_at};
 use crate::driver::{self, Command};
 use crate::error::{Effect, Error, ErrorKind, StoreError};
 use crate::events::Transition;
+use crate::give_back::announce;
 use crate::renewal::Renewal;
 use crate::state::LeaseState;
 use crate::store::{
@@ -72,8 +73,12 @@ impl Wanted {
         }
     }
 
-    fn is_round(&self) -> bool {
-        matches!(self, Self::Slot(_) | Self::Rerun(_))
+    /// The instant, if the claim is that of a round.
+    fn slot(&self) -> Option<Slot> {
+        match self {
+            Self::Name | Self::Observed(_) => None,
+            Self::Slot(slot) | Self::Rerun(UnfinishedSlot { slot, .. }) => Some(*slot),
+        }
     }
 }
 
@@ -154,11 +159,12 @@ async fn in_flight<H: Handle>(
 
     match timeout_at(&clock, started + timings.attempt(), asking.as_mut()).await {
         Some(Ok(Answer::Granted { lease: term, superseded })) => {
-            tracing::info!(lease = %name, term = %term, "claimed");
+            let slot = wanted.slot();
+            tracing::info!(lease = %name, term = %term, slot = slot.map(tracing::field::display), "claimed");
             let state = LeaseState::new(
                 client.next_id(),
                 (name.clone(), holder, term),
-                wanted.is_round(),
+                slot.is_some(),
                 Arc::clone(&client.setup),
                 started,
             );
@@ -236,7 +242,10 @@ async fn release_ghost(client: &Client, name: &LeaseName, holder: &Holder, mut a
         let mut release = pin!(attempt(clock, started + timings.attempt(), release));
         let (released, late) = beside(&mut asking, release.as_mut()).await;
         match released {
-            Ok(ReleaseAnswer::Released) => break,
+            Ok(ReleaseAnswer::Released) => {
+                announce(&*client.store, &client.setup, name).await;
+                break;
+            }
             // Not granted so far; it may be still.
             Ok(ReleaseAnswer::Gone) => {}
             Err(error) => {

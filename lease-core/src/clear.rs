@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::elect::pause;
 use crate::error::Error;
+use crate::give_back::announce;
 use crate::sighting::{Sighting, Standing};
 use crate::store::{ClearAnswer, Observed, ResignAnswer};
 use crate::takeover::{Look, Observer};
@@ -76,7 +77,10 @@ impl Leases {
         let client = self.client();
         let cleared = client.ask(|store, within| store.clear(name, &dead, within)).await;
         match cleared.map_err(|error| client.store_error("clear lease", name, error))? {
-            ClearAnswer::Cleared => Ok(judged),
+            ClearAnswer::Cleared => {
+                announce(&*client.store, &client.setup, name).await;
+                Ok(judged)
+            }
             ClearAnswer::Moved => Err(ClearError::Live(Box::new(client.look(name).await?))),
         }
     }

@@ -59,11 +59,6 @@ impl Client {
         self.commands.send(command).is_ok()
     }
 
-    /// The handle of a lease, or the last tenure after it, has gone.
-    pub(crate) fn lease_ended(&self, id: u64) {
-        self.send(Command::Ended(id));
-    }
-
     pub(crate) async fn driver_gone(&self) {
         self.commands.closed().await;
     }

@@ -2,7 +2,9 @@
 //!
 //! It plays the [`Renewal`] machines against the store. Leases due in one tick go out as one
 //! `renew_many`; each statement is a future of its own, so one that hangs holds up no other.
-//! Nothing here decides that a lease is lost by time: the watchdog does, on its own thread.
+//! Nothing here decides that a lease is lost by time: the watchdog does, on its own thread. How leases end is in `ends`.
+
+mod ends;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
@@ -18,7 +20,7 @@ use crate::attempt::{self, attempt};
 use crate::client::Open;
 use crate::clock::{Moment, sleep_until};
 use crate::error::Error;
-use crate::give_back::{Finish, GiveBack};
+use crate::give_back::{Finish, Recorded};
 use crate::io_thread::runtime_thread;
 use crate::renewal::{Next, Renewal};
 use crate::state::{LeaseState, Settled, Setup};
@@ -29,9 +31,12 @@ use crate::{ErrorKind, LeaseStore, LossReason};
 pub(crate) enum Command {
     /// A lease was granted. Without a renewal it is renewed by hand.
     Add(Arc<LeaseState>, Option<Renewal>, Open),
-    /// The handle of the lease has gone, or its last tenure after it.
+    /// The handle of the lease has gone, or was released.
     Ended(u64),
+    /// The last tenure of the lease has gone.
+    Idle(u64),
     /// The round of a slot ran to its end: that is recorded where otherwise the name would be given back.
+    /// [`Ended`](Self::Ended) is not sent any more.
     Finish(Arc<LeaseState>, Finish, Open),
     /// `close` or `shutdown` was called: leases that no work holds are given back.
     ShutDown,
@@ -76,8 +81,8 @@ async fn drive(
         leases: HashMap::new(),
         due: BTreeMap::new(),
         flights: FuturesUnordered::new(),
-        to_give_back: VecDeque::new(),
-        giving_back: 0,
+        to_release: VecDeque::new(),
+        releasing: 0,
         shutting_down: false,
     };
     let mut handles_left = true;
@@ -100,18 +105,15 @@ struct Driver {
     store: Arc<dyn LeaseStore>,
     setup: Arc<Setup>,
     leases: HashMap<u64, Managed>,
-    /// Which leases to look at when. A lease that is renewed stands here once, or is in a flight.
+    /// Which leases to look at when. A lease that is renewed stands here once, or is in a flight; more than once only
+    /// when its end has been told.
     due: BTreeMap<Moment, Vec<u64>>,
     flights: FuturesUnordered<Flight>,
-    /// Names to give back as soon as fewer than [`GIVEN_BACK_AT_ONCE`] are under way.
-    to_give_back: VecDeque<GiveBack>,
-    giving_back: usize,
+    /// Names to give back as soon as few enough are being given back.
+    to_release: VecDeque<(Arc<LeaseState>, Open)>,
+    releasing: usize,
     shutting_down: bool,
 }
-
-/// A process that ends with thousands of leases must not queue thousands of statements whose bounds
-/// all run from the same moment.
-const GIVEN_BACK_AT_ONCE: usize = 32;
 
 type Flight = Pin<Box<dyn Future<Output = Landed> + Send>>;
 
@@ -121,8 +123,13 @@ struct Managed {
     /// The last batch this lease was in got no answer: it asks alone next time, so that one row
     /// that hangs a batch cannot take the others down with it.
     alone: bool,
-    /// What is to be recorded of a round once its last tenure has gone.
+    /// The handle has gone, and all that it sent before has been heard: its state says so earlier than that.
+    ended: bool,
+    /// What is to be recorded of a round once its last tenure has gone, or at the moment named.
     finishes: Vec<(Finish, Open)>,
+    record_by: Moment,
+    /// How many of them are being recorded.
+    recording: usize,
     open: Open,
 }
 
@@ -133,13 +140,33 @@ impl Managed {
         renewal.carried(self.state.good(), now);
         Some(renewal)
     }
+
+    /// Its round ran to its end, and that is not on record yet.
+    fn is_finishing(&self) -> bool {
+        !self.finishes.is_empty() || self.recording > 0
+    }
+
+    /// Whether the row is to be kept from expiring. That of a round that ran to its end is, until that is on record:
+    /// somebody else could run it again before.
+    fn is_renewed(&self) -> bool {
+        if self.state.is_ended() {
+            return false;
+        }
+        match self.state.reason() {
+            None => true,
+            Some(LossReason::Released) => self.is_finishing(),
+            Some(_) => false,
+        }
+    }
 }
 
 /// A statement that came back.
 enum Landed {
     Batch { started: Moment, ids: Vec<u64>, answer: Result<Vec<Option<Renewed>>, StoreError> },
     Single { started: Moment, id: u64, answer: Result<RenewAnswer, StoreError> },
-    GivenBack,
+    Released,
+    Recorded { state: Arc<LeaseState>, recorded: Recorded, open: Open },
+    Announced,
 }
 
 /// Leases whose renewal goes out now.
@@ -154,7 +181,16 @@ impl Driver {
         match command {
             Command::Add(state, renewal, open) => {
                 let id = state.id;
-                let managed = Managed { state, renewal, alone: false, finishes: Vec::new(), open };
+                let managed = Managed {
+                    state,
+                    renewal,
+                    alone: false,
+                    ended: false,
+                    finishes: Vec::new(),
+                    record_by: Moment::default(),
+                    recording: 0,
+                    open,
+                };
                 self.leases.insert(id, managed);
                 if self.shutting_down {
                     self.give_up(id);
@@ -162,16 +198,19 @@ impl Driver {
                 self.look_at_all([id]);
             }
             Command::Ended(id) => {
-                if self.shutting_down {
-                    self.give_up(id);
+                if let Some(managed) = self.leases.get_mut(&id) {
+                    managed.ended = true;
                 }
                 self.settle(id);
             }
-            Command::Finish(state, finish, open) => match self.leases.get_mut(&state.id) {
-                Some(managed) => managed.finishes.push((finish, open)),
-                // Given back already, or being so; nothing of ours acts under it any more.
-                None => self.give_back([GiveBack { state, finish: Some(finish), open }]),
-            },
+            Command::Idle(id) => {
+                if self.shutting_down {
+                    self.give_up(id);
+                }
+                self.record_finishes(id);
+                self.settle(id);
+            }
+            Command::Finish(state, finish, open) => self.finish(state, finish, open),
             Command::ShutDown => {
                 self.shutting_down = true;
                 let ids: Vec<u64> = self.leases.keys().copied().collect();
@@ -184,9 +223,10 @@ impl Driver {
 
     /// Ends a lease whose handle somebody still has, unless work may run under it.
     fn give_up(&mut self, id: u64) {
-        let Some(managed) = self.leases.get(&id) else { return };
+        let Some(managed) = self.leases.get_mut(&id) else { return };
         if managed.state.lose_if_idle() {
             managed.state.end();
+            managed.ended = true;
             self.settle(id);
         }
     }
@@ -206,6 +246,7 @@ impl Driver {
         let now = self.setup.clock.now();
         let mut outgoing = Outgoing::default();
         for id in ids {
+            self.record_finishes(id);
             self.look(id, now, &mut outgoing);
         }
         for id in outgoing.alone {
@@ -220,21 +261,19 @@ impl Driver {
 
     fn look(&mut self, id: u64, now: Moment, outgoing: &mut Outgoing) {
         let Some(managed) = self.leases.get_mut(&id) else { return };
-        if managed.state.is_ended() {
+        if managed.state.is_ended() && !managed.is_finishing() {
             // Tenures are left, and nothing but the row's expiry ends their lease.
             let expired_by = managed.state.row_expired_by();
             if now >= expired_by {
                 managed.state.settled(Settled::Done);
-                if let Some(Managed { state, finishes, .. }) = self.leases.remove(&id) {
-                    self.record(&state, finishes);
-                }
+                self.leases.remove(&id);
             } else {
                 self.due.entry(expired_by).or_default().push(id);
             }
             return;
         }
         // The watchdog or a handle may have marked a loss of which this machine knows nothing.
-        if managed.state.reason().is_some() {
+        if !managed.is_renewed() {
             return;
         }
         match managed.machine(now).map(|renewal| renewal.poll(now)) {
@@ -269,12 +308,9 @@ impl Driver {
 
     /// Sends the renewal of one lease as part of the attempt begun at `started`.
     fn send_single(&mut self, id: u64, started: Moment) {
-        let Some(Managed { state, .. }) = self.leases.get(&id) else { return };
         // Ended or lost since the batch was sent: nothing is to move its expiry any more.
-        if state.is_ended() || state.reason().is_some() {
-            return;
-        }
-        let (store, state) = (Arc::clone(&self.store), Arc::clone(state));
+        let Some(managed) = self.leases.get(&id).filter(|managed| managed.is_renewed()) else { return };
+        let (store, state) = (Arc::clone(&self.store), Arc::clone(&managed.state));
         self.flights.push(Box::pin(async move {
             let answer = attempt::renew(&*store, &state, started).await;
             Landed::Single { started, id, answer }
@@ -297,10 +333,19 @@ impl Driver {
                 }
                 self.look_at_all([id]);
             }
-            Landed::GivenBack => {
-                self.giving_back -= 1;
-                self.give_back([]);
+            Landed::Released => {
+                self.releasing -= 1;
+                self.send_releases();
             }
+            Landed::Recorded { state, recorded, open } => {
+                let on_record = recorded.answer.is_ok();
+                self.land_recorded(state.id, on_record);
+                recorded.tell();
+                if on_record {
+                    self.announce(state, open);
+                }
+            }
+            Landed::Announced => {}
         }
     }
 
@@ -350,7 +395,9 @@ impl Driver {
         let Some(renewal) = managed.machine(now) else { return };
         renewal.renewed(started, now);
         let state = &managed.state;
-        if state.renewed(started) {
+        if managed.state.reason().is_some() {
+            state.kept(started);
+        } else if state.renewed(started) {
             tracing::debug!(lease = %state.name, term = %state.term, "renewed");
         }
         if renewed.step_down {
@@ -372,49 +419,5 @@ impl Driver {
         let Some(renewal) = managed.machine(now) else { return };
         renewal.refused(now);
         managed.state.lose(&LossReason::Refused);
-    }
-
-    /// Gives the name of an ended lease back once nothing of ours can act under it.
-    fn settle(&mut self, id: u64) {
-        let Some(managed) = self.leases.get(&id) else { return };
-        if !managed.state.can_settle() {
-            if managed.state.is_ended() {
-                self.due.entry(managed.state.row_expired_by()).or_default().push(id);
-            }
-            return;
-        }
-        if let Some(Managed { state, finishes, open, .. }) = self.leases.remove(&id) {
-            if !finishes.is_empty() {
-                self.record(&state, finishes);
-            } else if state.is_gone() {
-                state.settled(Settled::Done);
-            } else {
-                self.give_back([GiveBack { state, finish: None, open }]);
-            }
-        }
-    }
-
-    /// Records the end of a round, as often as it was told.
-    fn record(&mut self, state: &Arc<LeaseState>, finishes: Vec<(Finish, Open)>) {
-        let finishes = finishes.into_iter().map(|(finish, open)| GiveBack {
-            state: Arc::clone(state),
-            finish: Some(finish),
-            open,
-        });
-        self.give_back(finishes);
-    }
-
-    fn give_back(&mut self, more: impl IntoIterator<Item = GiveBack>) {
-        self.to_give_back.extend(more);
-        while self.giving_back < GIVEN_BACK_AT_ONCE
-            && let Some(give_back) = self.to_give_back.pop_front()
-        {
-            self.giving_back += 1;
-            let (store, setup) = (Arc::clone(&self.store), Arc::clone(&self.setup));
-            self.flights.push(Box::pin(async move {
-                give_back.tell(&*store, &setup).await;
-                Landed::GivenBack
-            }));
-        }
     }
 }

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::clock::{Moment, sleep_until};
 use crate::error::{Error, ErrorKind};
 use crate::leases::{Claimed, Leases, Refusal};
-use crate::store::{Notices, Observed};
+use crate::store::{Hint, Notices, Observed};
 use crate::takeover::{Look, Observer};
 use crate::{Lease, LeaseName, RunError, Tenure};
 
@@ -100,9 +100,8 @@ async fn campaign(
     let mut observer = Observer::default();
     let mut wanted = Wanted::Name;
     loop {
-        let asked = std::mem::replace(&mut wanted, Wanted::Name);
-        let takes = matches!(asked, Wanted::Observed(_));
-        let answer = match claim::<Lease>(client, name.clone(), asked).await {
+        let took = matches!(wanted, Wanted::Observed(_));
+        let answer = match claim::<Lease>(client, name.clone(), wanted).await {
             Ok(Answer::Granted { lease, .. }) => return Ok(Some(lease)),
             Ok(Answer::Refused(_)) => Ok(None),
             Err(error) if error.retry_helps() => Err(error),
@@ -111,67 +110,98 @@ async fn campaign(
         if give_up.is_some_and(|give_up| clock.now() >= give_up) {
             return answer;
         }
-        let again = match &answer {
-            // The holder thought dead has moved; a moment later it is looked at anew.
-            Ok(_) if takes => clock.now() + client.setup.timings.tick(),
-            Ok(_) => tokio::select! {
-                biased;
-                () = client.shutting_down() => return Err(closed(name)),
-                next = next_look(client, name, &mut observer) => match next {
-                    Ok(again) => again,
-                    Err(dead) => {
-                        wanted = Wanted::Observed(dead);
-                        continue;
-                    }
-                },
-            },
-            Err(error) => {
-                tracing::warn!(lease = %name, %error, "claim failed");
-                clock.now() + with_jitter(client.setup.timings.retry_interval())
+        if let Err(error) = &answer {
+            tracing::warn!(lease = %name, %error, "claim failed");
+        }
+        let waiting = async {
+            if took {
+                // It has moved since it was judged: a holder that lives, or another that took it. Never in a spin.
+                sleep_until(clock, clock.now() + client.setup.timings.tick()).await;
             }
+            wait(client, name, answer.is_ok(), give_up, &mut notices, &mut observer).await
         };
-        let until = give_up.map_or(again, |give_up| again.min(give_up));
-        tokio::select! {
-            paused = pause(client, name, until) => paused?,
-            () = heard(&mut notices, name) => {}
+        wanted = tokio::select! {
+            biased;
+            () = client.shutting_down() => return Err(closed(name)),
+            wanted = waiting => wanted,
+        };
+    }
+}
+
+/// Waits until a name that was refused, or could not be claimed, is worth another claim.
+async fn wait(
+    client: &Client,
+    name: &LeaseName,
+    was_refused: bool,
+    give_up: Option<Moment>,
+    notices: &mut Option<Notices>,
+    observer: &mut Observer,
+) -> Wanted {
+    let (clock, timings) = (&client.setup.clock, &client.setup.timings);
+    let started = clock.now();
+    let mut until = started + with_jitter(timings.retry_interval());
+    if was_refused {
+        until = started + with_jitter(timings.campaign_interval());
+        match next_look(client, name, observer).await {
+            Next::Take(dead) => return Wanted::Observed(dead),
+            // Released between the two statements; do not spin if it is being taken.
+            Next::Claim => until = until.min(started + timings.tick()),
+            Next::At(at) => until = until.min(at.max(started + timings.tick())),
+        }
+    }
+    let until = give_up.map_or(until, |give_up| until.min(give_up));
+    loop {
+        let hint = tokio::select! {
+            () = sleep_until(clock, until) => return Wanted::Name,
+            hint = heard(notices, name) => hint,
+        };
+        if hint == Hint::GivenBack {
+            return Wanted::Name;
+        }
+        match next_look(client, name, observer).await {
+            Next::Take(dead) => return Wanted::Observed(dead),
+            Next::Claim => return Wanted::Name,
+            Next::At(_) => {}
         }
     }
 }
 
 /// Waits until the store has heard that the name may have been given back; for ever where it hears nothing.
-async fn heard(notices: &mut Option<Notices>, name: &LeaseName) {
+async fn heard(notices: &mut Option<Notices>, name: &LeaseName) -> Hint {
     match notices {
         Some(notices) => notices.about(name).await,
         None => std::future::pending().await,
     }
 }
 
-/// When to ask for a held name again: when its row expires or its holder is thought dead, at the latest after a
-/// campaign interval. A look that fails is not worth an error: then it is the interval.
-///
-/// # Errors
-///
-/// The holder is proven dead: the state to take the name by.
-async fn next_look(client: &Client, name: &LeaseName, observer: &mut Observer) -> Result<Moment, Observed> {
+/// What a look at a name that somebody holds, or has held, leads to.
+enum Next {
+    /// It is free.
+    Claim,
+    /// Its holder is proven dead: the state to take it by.
+    Take(Observed),
+    /// It expires, or its holder is proven dead, at this moment; or the look has failed.
+    At(Moment),
+}
+
+/// A look that fails is not worth an error: the poll interval stands.
+async fn next_look(client: &Client, name: &LeaseName, observer: &mut Observer) -> Next {
     let timings = &client.setup.timings;
-    let poll = with_jitter(timings.campaign_interval());
-    let started = client.setup.clock.now();
-    let Ok(seen) = client.inspect(name).await else { return Ok(started + poll) };
+    let sent = client.setup.clock.now();
+    let Ok(seen) = client.inspect(name).await else { return Next::At(sent + timings.campaign_interval()) };
     let answered = client.setup.clock.now();
-    let look = observer.look(&seen, [started, answered], timings.margin());
+    let look = observer.look(&seen, [sent, answered], timings.margin());
     if let Some(dead) = client.proven_dead(&seen) {
-        return Err(dead);
+        return Next::Take(dead);
     }
-    let again = match look {
-        Look::Dead(dead) => return Err(dead),
-        Look::Free => started,
+    match look {
+        Look::Free => Next::Claim,
+        Look::Dead(dead) => Next::Take(dead),
         Look::Changed(dead_at) | Look::Unchanged(dead_at) => {
             let left = seen.row.as_ref().map_or(Duration::ZERO, |row| row.expires_at.since(seen.now));
-            dead_at.min(started + left)
+            Next::At(dead_at.min(answered + left))
         }
-    };
-    // A row that is free already was released between the two statements; do not spin if it is taken again.
-    Ok(again.clamp(started + timings.tick(), started + poll))
+    }
 }
 
 /// Sleeps until `until`; an error as soon as the shutdown is asked for.

@@ -8,47 +8,32 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::attempt::attempt;
-use crate::client::Open;
 use crate::clock::{Moment, sleep_until};
 use crate::events::Transition;
 use crate::state::{LeaseState, Settled, Setup};
 use crate::store::{FinishAnswer, SlotEnd, StoreError};
 use crate::{LeaseName, LeaseStore, Slot};
 
-/// A lease under which nothing of ours acts any more.
-pub(crate) struct GiveBack {
-    pub(crate) state: Arc<LeaseState>,
-    /// The round that ran to its end; `None`: the name is released, no more.
-    pub(crate) finish: Option<Finish>,
-    /// Dropped when the database has been told.
-    pub(crate) open: Open,
-}
-
-/// The end of a round, to be recorded.
-pub(crate) struct Finish {
-    pub(crate) slot: Slot,
-    pub(crate) passed: Option<Slot>,
-    pub(crate) reply: oneshot::Sender<Result<FinishAnswer, Arc<StoreError>>>,
-}
-
-impl GiveBack {
-    /// Tells the database, again and again until the row has surely expired.
-    pub(crate) async fn tell(self, store: &dyn LeaseStore, setup: &Setup) {
-        let Self { state, finish, open } = self;
-        let told = match finish {
-            None => release(store, setup, &state).await,
-            Some(finish) => record(store, setup, &state, finish).await,
-        };
-        state.settled(Settled::Done);
-        if told {
-            state.tell(Transition::GivenBack);
-            announce(store, setup, &state.name).await;
+/// Releases a name under which nothing of ours acts any more, again and again until its row has surely expired.
+pub(crate) async fn release(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) {
+    let until = state.row_expired_by();
+    if setup.clock.now() < until {
+        let ask = |within| store.release(&state.name, &state.holder, within);
+        if again_until(until, "release failed", setup, state, ask).await.is_ok() {
+            tracing::info!(lease = %state.name, term = %state.term, "released");
+            state.settled(Settled::Done);
+            given_back(store, setup, state).await;
         }
-        drop(open);
     }
+    state.settled(Settled::Done);
 }
 
-/// Tells those who wait for the name. Best effort: without it they look a little later.
+/// Tells those who wait for the name, here and elsewhere. Best effort: without it they look a little later.
+pub(crate) async fn given_back(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) {
+    state.tell(Transition::GivenBack);
+    announce(store, setup, &state.name).await;
+}
+
 pub(crate) async fn announce(store: &dyn LeaseStore, setup: &Setup, name: &LeaseName) {
     let within = setup.timings.attempt();
     let told = attempt(&setup.clock, setup.clock.now() + within, store.announce(name, within)).await;
@@ -57,34 +42,44 @@ pub(crate) async fn announce(store: &dyn LeaseStore, setup: &Setup, name: &Lease
     }
 }
 
-/// Answers whether the database was told.
-async fn release(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) -> bool {
-    let until = state.row_expired_by();
-    if setup.clock.now() >= until {
-        return false;
-    }
-    let ask = |within| store.release(&state.name, &state.holder, within);
-    let told = again_until(until, "release failed", setup, state, ask).await.is_ok();
-    if told {
-        tracing::info!(lease = %state.name, term = %state.term, "released");
-    }
-    told
+/// The end of a round, to be recorded.
+pub(crate) struct Finish {
+    pub(crate) slot: Slot,
+    pub(crate) passed: Option<Slot>,
+    pub(crate) reply: Reply,
 }
 
-/// Tells of the end at least once: it is worth recording however long ago the lease was lost.
-async fn record(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState, finish: Finish) -> bool {
-    let Finish { slot, passed, reply } = finish;
-    let (name, holder) = (state.name.clone(), state.holder);
-    let end = SlotEnd { name, holder, slot, passed, lost: state.is_gone() };
-    let ask = |within| store.finish_slot(&end, within);
-    let answer = again_until(state.row_expired_by(), "finish failed", setup, state, ask).await;
-    let told = answer.is_ok();
-    if let Ok(answer) = answer {
-        tracing::info!(lease = %state.name, term = %state.term, %slot, ?answer, "finished");
+type Reply = oneshot::Sender<Result<FinishAnswer, Arc<StoreError>>>;
+
+/// What came of it, before anybody is told.
+pub(crate) struct Recorded {
+    pub(crate) answer: Result<FinishAnswer, Arc<StoreError>>,
+    reply: Reply,
+}
+
+impl Finish {
+    /// Records it, again and again for as long as the row lasts by now, and at least once: it is worth
+    /// recording however long ago the lease was lost.
+    pub(crate) async fn record(self, store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) -> Recorded {
+        let Self { slot, passed, reply } = self;
+        let ask = async |within| {
+            let (name, holder) = (state.name.clone(), state.holder);
+            let end = SlotEnd { name, holder, slot, passed, lost: state.is_gone() };
+            store.finish_slot(&end, within).await
+        };
+        let answer = again_until(state.row_expired_by(), "finish failed", setup, state, ask).await;
+        if let Ok(answer) = answer {
+            tracing::info!(lease = %state.name, term = %state.term, %slot, ?answer, "finished");
+        }
+        Recorded { answer, reply }
     }
-    // Whoever wanted to know may have gone.
-    drop(reply.send(answer));
-    told
+}
+
+impl Recorded {
+    /// Whoever wanted to know may have gone.
+    pub(crate) fn tell(self) {
+        drop(self.reply.send(self.answer));
+    }
 }
 
 /// Asks until there is an answer, or the next attempt would begin at `until` or later. Answers the last error then.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::oneshot;
 
@@ -24,7 +25,7 @@ pub struct Lease(Hold);
 
 impl Lease {
     pub(crate) fn new(state: Arc<LeaseState>, client: Arc<Client>) -> Self {
-        Self(Hold { state, client })
+        Self(Hold::new(state, client))
     }
 
     pub(crate) fn state(&self) -> &Arc<LeaseState> {
@@ -90,11 +91,6 @@ impl Lease {
     pub(crate) async fn finish(&self, slot: Slot, passed: Option<Slot>) -> Result<FinishAnswer, Error> {
         self.0.finish(slot, passed).await
     }
-
-    /// Whether work under the lease is asked to end.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.0.client.is_shutting_down() || self.0.state.is_stopping()
-    }
 }
 
 impl fmt::Debug for Lease {
@@ -111,7 +107,7 @@ pub struct ManualLease(Hold);
 
 impl ManualLease {
     pub(crate) fn new(state: Arc<LeaseState>, client: Arc<Client>) -> Self {
-        Self(Hold { state, client })
+        Self(Hold::new(state, client))
     }
 
     /// The name.
@@ -163,7 +159,7 @@ impl ManualLease {
     ///
     /// Dropping the future: as an error.
     pub async fn renew(&self) -> Result<bool, Error> {
-        let Hold { state, client } = &self.0;
+        let Hold { state, client, .. } = &self.0;
         let started = state.now();
         if state.held().is_err() {
             return Ok(false);
@@ -208,9 +204,15 @@ impl fmt::Debug for ManualLease {
 struct Hold {
     state: Arc<LeaseState>,
     client: Arc<Client>,
+    /// The lease is that of a round that ran to its end.
+    finishing: AtomicBool,
 }
 
 impl Hold {
+    fn new(state: Arc<LeaseState>, client: Arc<Client>) -> Self {
+        Self { state, client, finishing: AtomicBool::new(false) }
+    }
+
     async fn release(&self) -> Result<(), Error> {
         let mut status = self.state.status();
         // The failure of an attempt that was over before this call is not this call's answer.
@@ -244,18 +246,23 @@ impl Hold {
 
     async fn finish(&self, slot: Slot, passed: Option<Slot>) -> Result<FinishAnswer, Error> {
         let (reply, answer) = oneshot::channel();
-        // Before the lease ends: the driver must know of it before it gives the name back.
         let finish = Finish { slot, passed, reply };
+        // From here on it is the driver that ends the lease, when this is on record.
+        self.finishing.store(true, Ordering::SeqCst);
         self.client.send(Command::Finish(Arc::clone(&self.state), finish, self.client.open()));
-        self.end();
-        match answer.await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => {
+        self.state.lose(&LossReason::Released);
+        let answer = tokio::select! {
+            biased;
+            answer = answer => answer.ok(),
+            () = self.client.driver_gone() => None,
+        };
+        match answer {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(error)) => {
                 let what = format!("record the end of slot {slot} of lease");
                 Err(self.client.shared_store_error(what, &self.state.name, error))
             }
-            // The driver has gone with its runtime.
-            Err(_) => Err(Error::own(
+            None => Err(Error::own(
                 ErrorKind::Runtime,
                 format!(
                     "cannot record the end of slot {slot} of lease {:?}: the runtime that renews has shut down",
@@ -266,10 +273,13 @@ impl Hold {
     }
 
     fn end(&self) {
+        if self.finishing.load(Ordering::SeqCst) {
+            return;
+        }
         self.state.lose(&LossReason::Released);
         if !self.state.is_ended() {
             self.state.end();
-            self.client.lease_ended(self.state.id);
+            self.client.send(Command::Ended(self.state.id));
         }
     }
 }

@@ -16,6 +16,15 @@ pub struct Notifier(broadcast::Sender<Option<LeaseName>>);
 #[derive(Debug)]
 pub struct Notices(broadcast::Receiver<Option<LeaseName>>);
 
+/// What was heard of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// It was given back: to claim it may well succeed.
+    GivenBack,
+    /// Something has happened, perhaps to another name: worth a look, not a claim.
+    Perhaps,
+}
+
 impl Notifier {
     /// With nobody listening.
     pub fn new() -> Self {
@@ -50,20 +59,21 @@ impl Notices {
     /// hears nothing any more.
     ///
     /// Dropping the future loses nothing.
-    pub async fn about(&mut self, name: &LeaseName) {
-        self.wait(|heard| heard == name).await;
+    pub async fn about(&mut self, name: &LeaseName) -> Hint {
+        self.wait(|heard| heard == name).await
     }
 
     /// The same of all names that begin with `prefix`.
-    pub async fn about_any(&mut self, prefix: &str) {
-        self.wait(|heard| heard.as_str().starts_with(prefix)).await;
+    pub async fn about_any(&mut self, prefix: &str) -> Hint {
+        self.wait(|heard| heard.as_str().starts_with(prefix)).await
     }
 
-    async fn wait(&mut self, is_meant: impl Fn(&LeaseName) -> bool) {
+    async fn wait(&mut self, is_meant: impl Fn(&LeaseName) -> bool) -> Hint {
         loop {
             match self.0.recv().await {
                 Ok(Some(heard)) if !is_meant(&heard) => {}
-                Ok(_) | Err(RecvError::Lagged(_)) => return,
+                Ok(Some(_)) => return Hint::GivenBack,
+                Ok(None) | Err(RecvError::Lagged(_)) => return Hint::Perhaps,
                 Err(RecvError::Closed) => return std::future::pending().await,
             }
         }

@@ -66,7 +66,21 @@ impl<T: fmt::Debug, E: std::error::Error + 'static> std::error::Error for RunErr
 }
 
 /// How the work's own future ended; `None` when it was aborted or its runtime shut down.
-type Ended<T, E> = Option<Result<Result<T, E>, Panicked>>;
+type Ended<T, E> = Option<Returned<T, E>>;
+
+/// What the work's future came to.
+struct Returned<T, E> {
+    output: Result<Result<T, E>, Panicked>,
+    /// Whether it was asked to stop, or the lease was lost, before it returned.
+    asked_to_stop: bool,
+}
+
+impl<T, E> Returned<T, E> {
+    /// Work that succeeds has run to its end whatever was asked of it meanwhile; work that fails, only if nothing was.
+    fn ran_to_its_end(&self) -> bool {
+        matches!(self.output, Ok(Ok(_))) || !self.asked_to_stop
+    }
+}
 
 impl Lease {
     /// Runs work under the lease, then gives the name back.
@@ -113,14 +127,14 @@ impl Lease {
 /// Work that has begun: a task of the runtime.
 pub(crate) struct Begun<T, E> {
     runtime: Handle,
-    work: JoinHandle<Result<Result<T, E>, Panicked>>,
+    work: JoinHandle<Returned<T, E>>,
 }
 
 /// What work that was begun came to.
 pub(crate) struct Outcome<T, E> {
     pub(crate) result: Result<T, RunError<T, E>>,
-    /// Whether it was asked to stop before it returned, by a loss too.
-    pub(crate) asked_to_stop: bool,
+    /// Else it was cut short. What happens once it has returned changes nothing of that.
+    pub(crate) ran_to_its_end: bool,
 }
 
 /// Begins work under a lease, unless that is lost.
@@ -140,7 +154,12 @@ where
     lease.state().begin_work().map_err(|reason| RunError::Lost { reason, output: None })?;
     // The scope's tenure lives exactly as long as the work's future.
     let scope = tenure.clone();
-    let work = runtime.spawn(scope.scope(Catch::new(async move { work(tenure).await })));
+    let work = runtime.spawn(scope.scope(async move {
+        let output = Catch::new(async move { work(tenure).await }).await;
+        // Here and not by the supervisor: what is asked later was not asked of this work.
+        let asked_to_stop = Tenure::current().is_some_and(|tenure| tenure.is_stopping() || !tenure.check());
+        Returned { output, asked_to_stop }
+    }));
     lease.state().work_can_be_aborted_by(work.abort_handle());
     Ok(Begun { runtime, work })
 }
@@ -171,7 +190,7 @@ where
 
 async fn supervise<T, E>(
     lease: &Lease,
-    mut work: JoinHandle<Result<Result<T, E>, Panicked>>,
+    mut work: JoinHandle<Returned<T, E>>,
     unwanted: oneshot::Receiver<()>,
 ) -> Outcome<T, E> {
     let state = Arc::clone(lease.state());
@@ -184,12 +203,12 @@ async fn supervise<T, E>(
             work.await.ok()
         }
     };
-    let asked_to_stop = lease.is_stopping();
+    let ran_to_its_end = ended.as_ref().is_some_and(Returned::ran_to_its_end);
     // What the work left running under a clone of its tenure is told to end, and waited for.
     state.ask_stop();
     state.work_gone().await;
 
-    let result = match (state.held(), ended) {
+    let result = match (state.held(), ended.map(|ended| ended.output)) {
         (Ok(()), Some(Ok(output))) => output.map_err(RunError::Work),
         (Ok(()), Some(Err(Panicked { message, backtrace }))) => {
             Err(RunError::Panicked { message, backtrace })
@@ -203,5 +222,5 @@ async fn supervise<T, E>(
         }
         (Err(reason), None) => Err(RunError::Lost { reason, output: None }),
     };
-    Outcome { result, asked_to_stop }
+    Outcome { result, ran_to_its_end }
 }

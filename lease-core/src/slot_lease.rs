@@ -9,27 +9,28 @@ use crate::claim::{Answer, Refused, Wanted, claim};
 use crate::elect::pause;
 use crate::error::Error;
 use crate::panicked::message;
-use crate::run::{Outcome, begin, conclude};
+use crate::run::{begin, conclude};
 use crate::store::{FinishAnswer, Superseded, UnfinishedSlot};
 use crate::takeover::claim_past_the_dead;
-use crate::{Lease, LeaseName, Leases, LossReason, Refusal, RunError, Slot, Tenure};
+use crate::{ErrorKind, Lease, LeaseName, Leases, LossReason, Refusal, RunError, Slot, Tenure};
 
 impl Leases {
     /// Claims a name for one instant of a schedule, if nobody has claimed that instant, or a later one, before.
     ///
     /// The instant is kept in whole milliseconds since 1970 UTC, cut down. It must have come by the clock of the
     /// *database*, so a replica whose clock runs ahead cannot make others skip. For one that has not come this
-    /// waits, for at most `wait` by the local clock (zero: not at all); it does not wait for a name that is held.
+    /// waits, for at most `wait` by the local clock (zero: not at all), and asks again when it should have come; it
+    /// does not wait for a name that is held.
     ///
     /// Dropping the future leaves nothing behind but, when the claim had been sent, perhaps a round that is cut
     /// short: a grant that nobody waits for is given back, and found by [`unfinished_slots`](Self::unfinished_slots).
     ///
     /// # Errors
     ///
-    /// As [`claim`](Self::claim); [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) too for an instant within the
+    /// As [`claim`](Self::claim); [`ErrorKind::Invalid`] too for an instant within the
     /// first millisecond of 1970, before it, or beyond a 64-bit count of milliseconds. After a failure of the store
     /// the instant may be claimed without anybody knowing: it is answered [`Passed`](SlotClaimed::Passed) then, and
-    /// its round is one that was cut short.
+    /// its round is one that was cut short. The instant that it gave up is then named by nobody.
     pub async fn claim_slot<N>(
         &self,
         name: N,
@@ -129,7 +130,9 @@ impl Leases {
 pub enum SlotClaimed {
     /// The instant and the name are ours.
     Granted(SlotLease),
-    /// The name is held: an earlier round runs, or it is held without an instant. The instant may be claimed later.
+    /// The name is held: an earlier round runs, or its holder has crashed and the row has not expired, or it is held
+    /// without an instant; or it is being taken, or its row is locked, at this moment. Ask again: the instant may be
+    /// granted later, or have been claimed meanwhile.
     Held(Refusal),
     /// The instant, or a later one, has been claimed or skipped. It is never granted any more.
     Passed,
@@ -170,6 +173,9 @@ impl SlotLease {
 
     /// The instant given up for this one: the one claimed before, when its round never finished. It is not run
     /// again. `None` for a rerun.
+    ///
+    /// It is named by this answer alone: when that is lost, by nobody. Who must make up for every instant keeps a
+    /// record of their own.
     pub fn superseded(&self) -> Option<Superseded> {
         self.superseded
     }
@@ -177,19 +183,23 @@ impl SlotLease {
     /// Records that the round ran to its end, and gives the name back. The instant is never run again.
     ///
     /// `passed` is the latest instant of the schedule that has come meanwhile: it and those before it are skipped
-    /// for everybody. It is ignored if it is not later than this round's or has not come by the database's clock.
+    /// for everybody. It is ignored if it is not later than this round's or has not come by the database's clock, and
+    /// where the answer is [`FinishAnswer::Lost`]: what is skipped is then for the one to say who has the name. Never
+    /// give an instant that you are about to claim: for a rerun, which ends when a later one is due, give `None`.
     ///
-    /// Every [`Tenure`] is lost at once; the end is sent when the last one is gone, again and again until
-    /// the row has expired, and at least once. It is recorded though the lease was lost, unless a later
-    /// instant was claimed meanwhile. May be repeated; [`FinishAnswer::Lost`] then says of the repetition
-    /// alone whether it has recorded anything.
+    /// Every [`Tenure`] is lost at once, and the end is sent when the last one is gone. So drop yours before: for one
+    /// that is kept this waits for the deadline and the grace. Unless the lease was lost, the row is renewed until the
+    /// end is on record. That is sent again after a failure, for a ttl, a margin and two attempts at most, and at least
+    /// once; after that the name is given back. The end is recorded though the lease was lost, unless a later instant
+    /// was claimed meanwhile. May be repeated; [`FinishAnswer::Lost`] then speaks of the repetition alone.
     ///
     /// Dropping the future, once polled, changes nothing of that: the end is recorded all the same.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a `passed` that can be no slot: nothing was done. Otherwise
-    /// the database could not be told in time, and the instant may be unfinished: it may be run again.
+    /// [`ErrorKind::Invalid`] for a `passed` that can be no slot: nothing was done, the round
+    /// is still ours. Otherwise the database could not be told in time, or the runtime that renews has gone: the
+    /// instant may be unfinished, and be run again.
     pub async fn finish(&self, passed: Option<SystemTime>) -> Result<FinishAnswer, Error> {
         let passed = passed.map(Slot::new).transpose()?;
         self.lease.finish(self.slot, passed).await
@@ -207,15 +217,21 @@ impl SlotLease {
     /// Runs the work of the round as [`Lease::run`] does, then ends the round:
     ///
     /// - **It ran to its end**, and is [finished](Self::finish): the work returned `Ok`, or it failed with its own
-    ///   error or a panic before it was asked to stop, the lease held. Failed work is not run again by itself.
+    ///   error or a panic before it was asked to stop, the lease held. Failed work is not run again by itself. What
+    ///   happens once the work has returned, while a clone of its tenure is out, changes nothing of that.
     /// - **It was cut short**, and the instant stays unfinished: the work failed, or was aborted, after it was asked to
     ///   stop ([`Tenure::stopping`]: shutdown, step-down) or after the lease was lost. So work that heeds a request
     ///   to stop and leaves something undone returns an error.
     ///
-    /// `passed` is asked when the work has run to its end; see [`finish`](Self::finish). It must not block. Work that is
-    /// never overrun answers `None`. One that panics or cannot be a slot counts as `None`.
+    /// `passed` is asked once, when the work has run to its end and every tenure has gone, and not of a round cut short;
+    /// see [`finish`](Self::finish). It must not block. Work that is never overrun answers `None`, and so does every rerun:
+    /// an instant that you are about to claim would be skipped. One that panics or cannot be a slot counts as `None`.
     ///
-    /// Dropping the future asks the work to stop and aborts it, and ends the round in the background.
+    /// Dropping the future asks the work to stop and aborts it, and ends the round in the background while the caller's
+    /// runtime lives: as finished if the work had returned, else as cut short.
+    ///
+    /// When the caller's runtime shuts down meanwhile, nobody knows how the round ended:
+    /// [`RoundEnd::Unrecorded`], of [`ErrorKind::Runtime`].
     pub async fn run<F, Fut, T, E>(
         self,
         passed: impl FnOnce() -> Option<SystemTime> + Send + 'static,
@@ -228,12 +244,13 @@ impl SlotLease {
         E: Send + 'static,
     {
         let Self { lease, slot, .. } = self;
+        let name = lease.name().clone();
         let begun = match begin(&lease, work) {
             Ok(begun) => begun,
             Err(error) => return Round { result: Err(error), end: RoundEnd::CutShort },
         };
         let round = conclude(lease, begun, move |lease, outcome| async move {
-            let end = if ran_to_its_end(&outcome) {
+            let end = if outcome.ran_to_its_end {
                 match lease.finish(slot, latest_passed(&lease, passed)).await {
                     Ok(answer) => RoundEnd::Finished(answer),
                     Err(error) => RoundEnd::Unrecorded(error),
@@ -245,10 +262,15 @@ impl SlotLease {
             };
             Round { result: outcome.result, end }
         });
-        // None: the runtime shut down, with the round in hand.
-        round.await.unwrap_or(Round {
-            result: Err(RunError::Lost { reason: LossReason::Released, output: None }),
-            end: RoundEnd::CutShort,
+        // With its runtime the supervisor went, at any point: the end may even be on record.
+        round.await.unwrap_or_else(|| {
+            let message = format!(
+                "nobody knows how slot {slot} of lease {name:?} ended: the runtime of its work has shut down"
+            );
+            Round {
+                result: Err(RunError::Lost { reason: LossReason::Released, output: None }),
+                end: RoundEnd::Unrecorded(Error::own(ErrorKind::Runtime, message)),
+            }
         })
     }
 }
@@ -278,21 +300,15 @@ pub struct Round<T, E> {
 /// What is on record of a round that has ended.
 #[derive(Debug)]
 pub enum RoundEnd {
-    /// It ran to its end, and the database knows: it is never run again.
+    /// It ran to its end, and the database was told. [`FinishAnswer::Finished`]: it is not claimed any more.
+    /// [`FinishAnswer::Lost`]: the lease had been lost before, or the end was recorded by an attempt whose answer was
+    /// lost, and somebody has claimed the name since. The round may be under way, or have been run, a second time.
     Finished(FinishAnswer),
     /// It was cut short, or not begun: it may be run once more, unless this was the rerun.
     CutShort,
-    /// It ran to its end, but the database could not be told: it may be run once more, unless this was the rerun.
+    /// It ran to its end, but the database could not be told, or nobody knows whether it was: it may be run once more,
+    /// unless this was the rerun. Of [`ErrorKind::Runtime`], not even whether it ran to its end is known.
     Unrecorded(Error),
-}
-
-/// Work that succeeds has run to its end whatever was asked of it meanwhile; work that fails, only if nothing was.
-fn ran_to_its_end<T, E>(outcome: &Outcome<T, E>) -> bool {
-    match &outcome.result {
-        Ok(_) | Err(RunError::Lost { output: Some(Ok(_)), .. }) => true,
-        Err(RunError::Work(_) | RunError::Panicked { .. }) => !outcome.asked_to_stop,
-        Err(RunError::Lost { .. } | RunError::Store(_)) => false,
-    }
 }
 
 fn latest_passed(lease: &Lease, passed: impl FnOnce() -> Option<SystemTime>) -> Option<Slot> {

@@ -98,4 +98,30 @@ mod tests {
         assert_eq!(given_up([800, 700, 0]), None);
         assert_eq!(given_up([800, 0, 800]), None);
     }
+
+    /// Rows that no store leaves. The last instant on record is the one word on what may be claimed; an unfinished or
+    /// rerun one beyond it is given up by nobody and said to be the rerun of nothing.
+    #[test]
+    fn instants_on_record_that_are_later_than_the_last_neither_forbid_a_claim_nor_are_given_up() {
+        for asked in [600, 700, 800] {
+            assert_eq!(state(0, [500, 700, 0]).judge(slot(asked)), Ok(None));
+            assert_eq!(state(0, [500, 700, 700]).judge(slot(asked)), Ok(None));
+            let given_up = Some(Superseded { slot: slot(500), rerun: false });
+            assert_eq!(state(0, [500, 500, 700]).judge(slot(asked)), Ok(given_up));
+        }
+        assert_eq!(state(0, [500, 700, 700]).judge(slot(500)), Err(SlotAnswer::Passed));
+        assert_eq!(state(0, [0, 700, 700]).judge(slot(1)), Ok(None));
+    }
+
+    /// The database's clock was stepped back: what had come once is on record, whatever the clock says now.
+    #[test]
+    fn a_last_instant_later_than_the_clock_refuses_all_up_to_it() {
+        for asked in [900, 1_000, 1_001, 5_000] {
+            assert_eq!(state(0, [5_000, 5_000, 0]).judge(slot(asked)), Err(SlotAnswer::Passed));
+        }
+        assert_eq!(
+            state(0, [5_000, 5_000, 0]).judge(slot(5_001)),
+            Err(SlotAnswer::NotYet(Duration::from_millis(4_001)))
+        );
+    }
 }

@@ -209,6 +209,11 @@ impl LeaseState {
         self.check()
     }
 
+    /// The attempt begun at `started` moved the expiry of a row whose round is over and not on record yet.
+    pub(crate) fn kept(&self, started: Moment) {
+        self.good.fetch_max(nanos(started), Ordering::AcqRel);
+    }
+
     /// An attempt failed. A replaced database is a loss at once: what it said of the lease is void.
     pub(crate) fn renewal_failed(self: &Arc<Self>, error: &Arc<StoreError>) {
         *lock(&self.last_error) = Some(Arc::clone(error));
@@ -232,6 +237,11 @@ impl LeaseState {
         self.reason().map_or(Ok(()), Err)
     }
 
+    /// Before this moment the row cannot expire, and by then work has had its grace, whatever ended the lease.
+    pub(crate) fn grace_over(&self) -> Moment {
+        self.deadline() + self.setup.timings.grace()
+    }
+
     pub(crate) fn reason(&self) -> Option<LossReason> {
         self.status.borrow().lost.clone()
     }
@@ -248,22 +258,33 @@ impl LeaseState {
 
     /// Somebody asked this term to step down.
     pub(crate) fn ask_step_down(&self) {
-        if self.ask_stop() {
-            self.tell(Transition::StepDownAsked);
-        }
+        self.status.send_if_modified(|status| {
+            let first = status.lost.is_none() && !std::mem::replace(&mut status.stopping, true);
+            if first {
+                // Under the lock, as that of the loss, so that they are told in the order in which they came.
+                self.tell(Transition::StepDownAsked);
+            }
+            first
+        });
     }
 
     pub(crate) fn tell(&self, what: Transition) {
         self.setup.events.tell(&self.name, self.term, what);
     }
 
-    /// Answers whether it was the first to ask.
-    pub(crate) fn ask_stop(&self) -> bool {
-        self.status.send_if_modified(|status| !std::mem::replace(&mut status.stopping, true))
+    pub(crate) fn ask_stop(&self) {
+        self.status.send_if_modified(|status| !std::mem::replace(&mut status.stopping, true));
     }
 
+    /// [`Settled::Done`] is final: an end of a round that is told after it, and fails, is told of a name given back.
     pub(crate) fn settled(&self, settled: Settled) {
-        self.status.send_modify(|status| status.settled = settled);
+        self.status.send_if_modified(|status| {
+            let open = !matches!(status.settled, Settled::Done);
+            if open {
+                status.settled = settled;
+            }
+            open
+        });
     }
 
     /// Marks the loss. Only the first call counts; the grace counts from now, or from the deadline
@@ -298,13 +319,13 @@ impl LeaseState {
             if first {
                 self.lost.store(true, Ordering::Release);
                 status.lost = Some(reason.clone());
+                self.tell(Transition::Lost(reason.clone()));
             }
             first
         })
     }
 
     fn after_loss(self: &Arc<Self>, reason: &LossReason, at: Moment) {
-        self.tell(Transition::Lost(reason.clone()));
         drop(lock(&self.deadline_alarm).take());
         let supervised = lock(&self.work).supervised;
         if supervised && self.work_may_run() {
@@ -364,7 +385,8 @@ impl LeaseState {
         lock(&self.work).abort = Some(abort);
     }
 
-    fn work_may_run(&self) -> bool {
+    /// Whether a tenure is out.
+    pub(crate) fn work_may_run(&self) -> bool {
         self.tenures.load(Ordering::SeqCst) > 0
     }
 
@@ -436,11 +458,6 @@ impl LeaseState {
     /// Whether the row is known to be ours no more.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.reason(), Some(LossReason::Refused | LossReason::Replaced(_)))
-    }
-
-    /// Whether nothing of ours can act under the lease any more, so that the name may be given back.
-    pub(crate) fn can_settle(&self) -> bool {
-        self.is_ended() && !self.work_may_run()
     }
 
     pub(crate) fn tenure_begins(&self) {

@@ -121,7 +121,8 @@ pub enum SlotAnswer {
         /// The instant given up for this one: the last one claimed, when its round never finished.
         superseded: Option<Superseded>,
     },
-    /// The name is held, for an earlier instant or without one.
+    /// The name is held, for an earlier instant or without one; or it is being taken, or its row is locked, at this
+    /// moment. Asked again, the answer may be another one.
     Held,
     /// The instant, or a later one, has been claimed or skipped already.
     Passed,
@@ -159,10 +160,11 @@ pub struct SlotEnd {
 pub enum FinishAnswer {
     /// The end is recorded and the name is free.
     Finished,
-    /// The lease had been lost. The end is recorded all the same unless a later instant had been
-    /// claimed meanwhile.
+    /// The lease had been lost, or has ended by an earlier attempt at this very end, and the name was claimed since. The
+    /// end is recorded all the same unless a later instant had been claimed meanwhile. No `passed` is.
     Lost {
-        /// Whether this call recorded the end.
+        /// Whether this attempt recorded the end. `false` too for a repetition of one that did, if the name was claimed
+        /// in between.
         recorded: bool,
     },
 }

@@ -10,7 +10,7 @@ pub use crate::instance::{IDENTITY_MAX_BYTES, IdentityText};
 pub use crate::io_thread::IoThread;
 pub use crate::limit::{Limit, Repeat};
 pub use crate::name::{HolderHex, InvalidHolder, NAME_MAX_BYTES};
-pub use crate::notice::{Notices, Notifier};
+pub use crate::notice::{Hint, Notices, Notifier};
 pub use crate::raw_row::{RawRow, damaged, slot_of, term_of};
 pub use crate::row::{DbTime, Inspection, LeaseRow, Listing, Observed};
 pub use crate::slot_state::{SlotRow, SlotState};
@@ -210,8 +210,8 @@ pub trait LeaseStore: Send + Sync + 'static {
     ///   than the one on record and not later than the database's now.
     /// - *Atomic, second step* (when the first matched no row or was left out): where the name's
     ///   unfinished slot is `end.slot`: nothing unfinished. The answer is [`FinishAnswer::Lost`].
-    /// - Safe to repeat after an error: a repeated first step answers
-    ///   [`FinishAnswer::Finished`] again.
+    /// - Safe to repeat after an error: a repeated first step answers [`FinishAnswer::Finished`] again, unless somebody
+    ///   else has claimed the name meanwhile: then it finds nothing left to record, and says so.
     /// - *Error or dropped:* the end may be recorded, now or later; it never touches a later slot.
     async fn finish_slot(&self, end: &SlotEnd, within: Duration) -> Result<FinishAnswer, StoreError>;
 

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::client::Client;
+use crate::driver::Command;
 use crate::guard::CarriedRenewal;
 use crate::state::LeaseState;
 use crate::{Health, Holder, LeaseName, LossReason, Moment, Term, Timings};
@@ -134,7 +135,7 @@ impl Clone for Tenure {
 impl Drop for Tenure {
     fn drop(&mut self) {
         if self.state.tenure_ends() {
-            self.client.lease_ended(self.state.id);
+            self.client.send(Command::Idle(self.state.id));
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::clock::{Moment, sleep_until};
 use crate::error::Error;
 use crate::sighting::{Sighting, Standing};
-use crate::store::{Inspection, Notices, Page};
+use crate::store::{Hint, Inspection, Notices, Page};
 use crate::{LeaseName, Leases, Term};
 
 /// Rows read at once.
@@ -55,6 +55,8 @@ pub struct Watch {
     notices: Option<Notices>,
     known: BTreeMap<LeaseName, (Option<Term>, Standing)>,
     ready: VecDeque<Watched>,
+    /// When the last look began.
+    looked: Moment,
     /// When to look again; `None`: now.
     due: Option<Moment>,
 }
@@ -68,7 +70,8 @@ impl Watch {
     fn new(client: &Arc<Client>, scope: Scope) -> Self {
         let client = Arc::clone(client);
         let notices = client.store.notices();
-        Self { client, scope, notices, known: BTreeMap::new(), ready: VecDeque::new(), due: None }
+        let (known, ready) = (BTreeMap::new(), VecDeque::new());
+        Self { client, scope, notices, known, ready, looked: Moment::default(), due: None }
     }
 
     /// Waits for the next. Dropping the future loses nothing: another call goes on where this one was.
@@ -78,12 +81,18 @@ impl Watch {
                 return watched;
             }
             if let Some(due) = self.due {
-                tokio::select! {
-                    () = sleep_until(&self.client.setup.clock, due) => {}
-                    () = heard(&mut self.notices, &self.scope) => {}
+                let hint = tokio::select! {
+                    () = sleep_until(&self.client.setup.clock, due) => None,
+                    hint = heard(&mut self.notices, &self.scope) => Some(hint),
+                };
+                if hint == Some(Hint::Perhaps) {
+                    // A busy database may hint all the time.
+                    self.due = Some(due.min(self.looked + self.client.setup.timings.tick()));
+                    continue;
                 }
                 self.due = None;
             }
+            self.looked = self.client.setup.clock.now();
             match self.look().await {
                 Ok(seen) => self.take_in(seen),
                 Err(error) => {
@@ -144,7 +153,7 @@ impl Watch {
     }
 }
 
-async fn heard(notices: &mut Option<Notices>, scope: &Scope) {
+async fn heard(notices: &mut Option<Notices>, scope: &Scope) -> Hint {
     match (notices, scope) {
         (Some(notices), Scope::Name(name)) => notices.about(name).await,
         (Some(notices), Scope::Prefix(prefix)) => notices.about_any(prefix).await,

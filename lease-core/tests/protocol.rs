@@ -483,7 +483,8 @@ async fn a_refusal_can_say_who_holds_the_name() {
     let world = World::new();
     let _lease = world.claim("nightly").await;
     let Claimed::Held(refusal) = world.other().claim("nightly").await.unwrap() else { panic!("granted") };
-    let row = refusal.inspect().await.unwrap().row.unwrap();
+    let seen = refusal.holder().await.unwrap();
+    let row = seen.row().unwrap();
     assert!(row.instance.ends_with(&format!(":{}", std::process::id())));
     assert_eq!(refusal.name().as_str(), "nightly");
 }

@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ran = leases.try_run("first", |tenure| async move { Ok::<_, std::io::Error>(tenure.term()) });
     match ran.await? {
         Ran::Done(term) => println!("ran under term {term}"),
-        Ran::Held(refusal) => println!("{} is held: {:?}", refusal.name(), refusal.inspect().await?.row),
+        Ran::Held(refusal) => println!("{}", refusal.holder().await?),
     }
     leases.close().await;
     Ok(())

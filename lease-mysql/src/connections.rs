@@ -156,7 +156,7 @@ impl Connections {
     }
 
     /// The same without insisting: what is wrong now is what is to be said. Only a connection that has
-    /// died in its pool is no news.
+    /// died in its pool is no news, and a lock, which is waited for.
     pub(crate) async fn look(
         self: &Arc<Self>,
         limit: Limit,
@@ -166,12 +166,17 @@ impl Connections {
         let this = Arc::clone(self);
         self.run(Box::pin(async move {
             let looking = async {
-                match this.hold_once(&limit, &table, work).await {
-                    Err(error) if error.kind() == ErrorKind::Unavailable => {
-                        this.hold_once(&limit, &table, work).await
-                    }
-                    answer => answer,
+                let mut answer = this.hold_once(&limit, &table, work).await;
+                if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
+                    answer = this.hold_once(&limit, &table, work).await;
                 }
+                // Somebody else's lock says nothing about the database either, while there is time.
+                while answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Busy)
+                    && !limit.left().is_zero()
+                {
+                    answer = this.hold_once(&limit, &table, work).await;
+                }
+                answer
             };
             limit.bound(Box::pin(looking)).await
         }))

@@ -406,8 +406,9 @@ impl LeaseStore for MysqlStore {
         }
         let flight = Flight::Many(vec![sql::unfinished_slots(self.table(), names)]);
         let found = self.send(Lane::Other, Repeat::Always, self.limit(within), flight).await;
-        let found = found.map_err(StoreError::without_effect)?;
-        found.rows.iter().filter_map(|row| unfinished_row(row).transpose()).collect()
+        let rows =
+            |found: Answer| found.rows.iter().filter_map(|row| unfinished_row(row).transpose()).collect();
+        found.and_then(rows).map_err(StoreError::without_effect)
     }
 
     async fn claim_rerun(
@@ -427,7 +428,8 @@ impl LeaseStore for MysqlStore {
         let found =
             self.read(Lane::Other, self.limit(within), sql::last_slot(self.table()), of(name)).await?;
         let Some(row) = found.rows.first() else { return Ok(None) };
-        slot_of(name.as_str(), "slot_ms", integer(row, 0, name.as_str(), "slot_ms")?)
+        let last = integer(row, 0, name.as_str(), "slot_ms");
+        last.and_then(|last| slot_of(name.as_str(), "slot_ms", last)).map_err(StoreError::without_effect)
     }
 }
 
@@ -435,7 +437,12 @@ impl MysqlStore {
     async fn slot_state(&self, name: &LeaseName, limit: &Limit) -> Result<SlotState, StoreError> {
         let look = sql::slot_state(self.table());
         let found = self.read(Lane::Other, limit.clone(), look, of(name)).await?;
-        slot_state(found.rows.first().ok_or_else(no_row)?, name)
+        found
+            .rows
+            .first()
+            .ok_or_else(no_row)
+            .and_then(|row| slot_state(row, name))
+            .map_err(StoreError::without_effect)
     }
 }
 

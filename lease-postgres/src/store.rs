@@ -226,26 +226,30 @@ impl Shared {
     async fn slot_state(&self, limit: &Limit, name: &LeaseName) -> Result<SlotState, StoreError> {
         let question = Question::new(sql::slot_state(&self.table), [name.into()]);
         let rows = self.connections.ask(Lane::Other, limit, &question).await;
-        let rows = rows.map_err(StoreError::without_effect)?;
-        slot_state(rows.first().ok_or_else(no_clock)?, name)
+        rows.and_then(|rows| slot_state(rows.first().ok_or_else(no_clock)?, name))
+            .map_err(StoreError::without_effect)
     }
 
-    /// Reads and judges, then writes if nothing has changed. When something has, somebody else is at the
-    /// row, and the answer is held: for good or for this moment.
+    /// Reads and judges, then writes if nothing has changed.
     async fn claim_slot(&self, limit: &Limit, claim: &Claim, slot: Slot) -> Result<SlotAnswer, StoreError> {
-        let state = self.slot_state(limit, &claim.name).await?;
-        let superseded = match state.judge(slot) {
-            Ok(superseded) => superseded,
-            Err(refusal) => return Ok(refusal),
-        };
-        let seen = state.row.map_or([0; 3], |SlotRow { term, last, unfinished, .. }| {
-            [term.get(), last.map_or(0, Slot::as_millis), unfinished.map_or(0, Slot::as_millis)]
-        });
-        let more = [slot.as_millis()].into_iter().chain(seen).map(Value::from);
-        let question = Question::new(sql::claim_slot(&self.table), claim_values(claim, more)?);
-        let rows = self.connections.ask(Lane::Other, limit, &question).await?;
-        let granted = granted(&rows, &claim.name)?;
-        Ok(granted.map_or(SlotAnswer::Held, |term| SlotAnswer::Granted { term, superseded }))
+        // A second look when the row has moved since the first: it says how.
+        for _ in 0..2 {
+            let state = self.slot_state(limit, &claim.name).await?;
+            let superseded = match state.judge(slot) {
+                Ok(superseded) => superseded,
+                Err(refusal) => return Ok(refusal),
+            };
+            let seen = state.row.map_or([0; 3], |SlotRow { term, last, unfinished, .. }| {
+                [term.get(), last.map_or(0, Slot::as_millis), unfinished.map_or(0, Slot::as_millis)]
+            });
+            let more = [slot.as_millis()].into_iter().chain(seen).map(Value::from);
+            let question = Question::new(sql::claim_slot(&self.table), claim_values(claim, more)?);
+            let rows = self.connections.ask(Lane::Other, limit, &question).await?;
+            if let Some(term) = granted(&rows, &claim.name)? {
+                return Ok(SlotAnswer::Granted { term, superseded });
+            }
+        }
+        Ok(SlotAnswer::Held)
     }
 }
 

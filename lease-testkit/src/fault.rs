@@ -36,6 +36,7 @@ pub enum Op {
     UnfinishedSlots,
     ClaimRerun,
     LastSlot,
+    Announce,
 }
 
 /// What goes wrong with one call. Durations are by the clock of the [`FaultStore`].

@@ -5,6 +5,8 @@ mod fault;
 mod guard_suite;
 mod memory;
 mod proxy;
+mod random;
+pub mod rounds;
 mod suite;
 
 pub use clock::ManualClock;

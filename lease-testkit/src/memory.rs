@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use lease_core::store::{DbTime, LeaseRow, StoreError, millis};
+use lease_core::store::{DbTime, LeaseRow, Notifier, StoreError, millis};
 use lease_core::{Clock, ErrorKind, LeaseName};
 
 /// What the database's clock reads when the clock of [`MemoryStore::with_clock`] stands at its zero:
@@ -28,6 +28,7 @@ pub struct MemoryStore {
 struct Database {
     clock: Option<Arc<dyn Clock>>,
     state: Mutex<State>,
+    notifier: Notifier,
 }
 
 struct State {
@@ -52,7 +53,7 @@ impl MemoryStore {
 
     fn on(clock: Option<Arc<dyn Clock>>) -> Self {
         let state = Mutex::new(State { stepped_ms: 0, rows: Some(Rows::new()) });
-        Self { database: Arc::new(Database { clock, state }) }
+        Self { database: Arc::new(Database { clock, state, notifier: Notifier::new() }) }
     }
 
     /// Steps the database's clock, forward or back, as a careless administrator would.

@@ -28,6 +28,7 @@ mod renew_many;
 mod rerun;
 mod resign;
 mod slot;
+mod slot_race;
 mod unfinished;
 mod verify;
 

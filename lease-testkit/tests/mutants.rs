@@ -5,75 +5,22 @@ mod common;
 
 mod mutants {
     pub(crate) mod broken;
-    pub(crate) mod gates;
-    pub(crate) mod mutant;
+    pub(crate) mod caught;
+    mod gates;
+    mod mutant;
 
     mod leases;
     mod names;
+    mod overlooked;
     mod reads;
     mod rows;
     mod slots;
 }
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
 use lease_testkit::{Case, cases};
-use tokio::time::timeout;
 
-use common::OnMemory;
 use mutants::broken::Broken;
-use mutants::gates::Gates;
-use mutants::mutant::Mutant;
-
-/// A store may take this long for a case that it passes or fails in a fraction of a second.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// These never answer, which is as good as a failure. Of any other one that is not done in time nobody knows
-/// whether it would pass.
-const HANGING: [Broken; 2] = [Broken::VerifyHangs, Broken::DroppedKeepsConnection];
-/// That a store hangs is seen by its taking so much longer than the healthy one, and this long at least.
-const HANGS: (u32, Duration) = (50, Duration::from_secs(5));
-
-#[derive(Debug, PartialEq, Eq)]
-enum Outcome {
-    Passed,
-    Failed,
-    Hung,
-}
-
-async fn outcome(case: Case, subject: OnMemory, limit: Duration) -> Outcome {
-    let mut task = tokio::spawn(async move { case.run(subject).await });
-    match timeout(limit, &mut task).await {
-        Ok(Ok(())) => Outcome::Passed,
-        Ok(Err(_)) => Outcome::Failed,
-        Err(_) => {
-            task.abort();
-            Outcome::Hung
-        }
-    }
-}
-
-/// Holds each of the cases to pass on the healthy store and not to pass on the broken one.
-async fn is_caught(broken: Broken, names: &[&str]) {
-    for name in names {
-        let case = *cases()
-            .iter()
-            .find(|case| case.name() == *name)
-            .unwrap_or_else(|| panic!("no case {name:?} is left in the suite to catch {broken:?}"));
-        let healthy = OnMemory::new(|memory, _| Arc::new(memory));
-        let start = Instant::now();
-        assert_eq!(outcome(case, healthy, PATIENCE).await, Outcome::Passed, "{name} on the healthy store");
-        let (caught, limit) = if HANGING.contains(&broken) {
-            (Outcome::Hung, (start.elapsed() * HANGS.0).max(HANGS.1))
-        } else {
-            (Outcome::Failed, PATIENCE)
-        };
-        let gates = Arc::<Gates>::default();
-        let mutant =
-            OnMemory::new(move |memory, _| Arc::new(Mutant::new(memory, broken, Arc::clone(&gates))));
-        assert_eq!(outcome(case, mutant, limit).await, caught, "{name} did not catch {broken:?}");
-    }
-}
+use mutants::caught::is_caught;
 
 #[test]
 fn every_case_of_the_suite_catches_a_broken_store() {
@@ -84,7 +31,8 @@ fn every_case_of_the_suite_catches_a_broken_store() {
 macro_rules! mutants {
     ($($test:ident: $broken:ident, [$($case:literal),* $(,)?];)*) => {
         $(
-            #[tokio::test(flavor = "multi_thread")]
+            // On one thread: see the gates.
+            #[tokio::test]
             async fn $test() {
                 is_caught(Broken::$broken, &[$($case),*]).await;
             }
@@ -144,16 +92,42 @@ mutants! {
     a_name_is_a_pattern: NameIsPattern, ["names::with_wildcards_are_plain_text"];
     quotes_are_collapsed: QuotesCollapsed, ["names::with_quotes_and_statements_are_plain_text"];
 
-    the_insert_race_has_two_winners: TwoInsert, ["race::a_new_name_has_one_winner"];
+    the_insert_race_has_two_winners: TwoInsert, [
+        "race::a_new_name_has_one_winner",
+        "pairs::on_a_new_name_act_one_after_the_other",
+    ];
     claims_fail_when_connections_run_out: CrowdFails, [
         "race::sixty_four_new_names_claimed_at_once_are_all_granted",
         "race::sixty_four_claims_of_one_new_name_have_one_winner",
+        "slot_race::sixty_four_claims_of_one_slot_of_a_new_name_have_one_winner",
+        "slot_race::sixty_four_claims_of_one_slot_of_a_free_name_have_one_winner",
+        "slot_race::sixty_four_reruns_of_one_round_have_one_winner",
     ];
     claims_in_each_others_way_are_all_called_held: CrowdIsHeld, [
         "race::sixty_four_new_names_claimed_at_once_are_all_granted",
         "race::sixty_four_claims_of_one_new_name_have_one_winner",
+        "slot_race::sixty_four_claims_of_one_slot_of_a_new_name_have_one_winner",
+        "slot_race::sixty_four_claims_of_one_slot_of_a_free_name_have_one_winner",
+        "slot_race::sixty_four_reruns_of_one_round_have_one_winner",
     ];
-    a_slot_claim_ignores_the_term_it_read: SlotIgnoresTermRead, ["race::a_slot_of_a_free_name_has_one_winner"];
+    a_slot_claim_ignores_the_term_it_read: SlotIgnoresTermRead, [
+        "slot_race::a_slot_of_a_free_name_has_one_winner",
+        "slot_race::sixty_four_claims_of_one_slot_of_a_free_name_have_one_winner",
+        "slot_race::each_instant_is_granted_once_to_eight_that_follow_one_schedule",
+    ];
+    a_slot_claim_ignores_what_was_skipped_meanwhile: SlotIgnoresSkip, [
+        "slot_race::an_instant_is_claimed_or_skipped_and_never_both",
+        "pairs::on_an_expired_name_act_one_after_the_other",
+        "pairs::three_about_an_expired_round_act_one_after_the_other",
+    ];
+    a_slot_claim_ignores_what_was_finished_meanwhile: SlotIgnoresEnd, [
+        "pairs::on_an_expired_name_act_one_after_the_other",
+        "pairs::three_about_an_expired_round_act_one_after_the_other",
+    ];
+    a_rerun_ignores_what_was_finished_meanwhile: RerunIgnoresEnd, [
+        "pairs::on_an_expired_name_act_one_after_the_other",
+        "pairs::three_about_an_expired_round_act_one_after_the_other",
+    ];
     a_held_name_is_granted_again: HeldIsGranted, [
         "claim::a_held_name_is_refused_and_its_row_stays",
         "race::claims_of_every_kind_on_one_free_name_have_one_winner",
@@ -162,19 +136,26 @@ mutants! {
         "race::an_expired_name_has_one_winner",
         "race::a_released_name_has_one_winner",
         "pairs::on_an_expired_name_act_one_after_the_other",
+        "pairs::on_a_finished_name_act_one_after_the_other",
     ];
     a_claim_as_observed_ignores_what_it_read: ObservedIgnoresWhatItRead, ["race::an_observed_state_has_one_winner"];
     the_insert_race_for_a_slot_has_two_winners: SlotTwoInsert, [
-        "race::a_slot_of_a_new_name_has_one_winner",
-        "race::different_slots_of_a_name_have_one_winner",
+        "slot_race::a_slot_of_a_new_name_has_one_winner",
+        "slot_race::sixty_four_claims_of_one_slot_of_a_new_name_have_one_winner",
+        "pairs::on_a_new_name_act_one_after_the_other",
+        "slot_race::different_slots_of_a_name_have_one_winner",
     ];
-    a_rerun_ignores_what_it_read: RerunIgnoresWhatItRead, ["race::a_rerun_has_one_winner"];
+    a_rerun_ignores_what_it_read: RerunIgnoresWhatItRead, [
+        "slot_race::a_rerun_has_one_winner",
+        "slot_race::sixty_four_reruns_of_one_round_have_one_winner",
+    ];
     batches_that_lock_each_other_fail: BatchesDeadlock, ["race::batches_in_opposite_orders_neither_fail_nor_lose_a_lease"];
     contention_is_called_loss: ContentionIsLoss, ["race::renewals_of_a_lease_from_two_processes_are_not_lost"];
 
     renew_reads_and_then_writes: RenewIsTwoSteps, ["pairs::on_a_held_name_act_one_after_the_other"];
 
     a_claim_is_written_in_two_steps: ClaimIsTwoSteps, ["dropped::a_write_on_an_expired_name_takes_place_whole_or_not_at_all"];
+    a_claim_of_a_slot_is_written_in_two_steps: SlotIsTwoSteps, ["dropped::a_write_on_a_new_name_takes_place_whole_or_not_at_all"];
     dropped_statements_keep_their_connection: DroppedKeepsConnection, ["dropped::statements_in_great_number_leave_the_store_usable"];
     finish_is_written_in_two_steps: FinishIsTwoSteps, ["dropped::a_write_on_a_held_name_takes_place_whole_or_not_at_all"];
 
@@ -245,7 +226,10 @@ mutants! {
         "dropped::a_claim_can_be_undone_by_releasing_its_token",
     ];
     release_cannot_be_repeated: ReleaseOnce, ["release::a_release_can_be_repeated"];
-    a_release_wipes_the_slots: ReleaseWipesSlots, ["release::a_release_frees_the_name_and_changes_nothing_else"];
+    a_release_wipes_the_slots: ReleaseWipesSlots, [
+        "release::a_release_frees_the_name_and_changes_nothing_else",
+        "dropped::a_round_granted_without_anybody_knowing_is_still_to_be_had_once",
+    ];
     only_a_live_lease_is_released: ReleaseWantsLive, ["release::an_expired_lease_can_be_released"];
 
     a_claim_as_observed_ignores_the_expiry: ObservedIgnoresExpiry, [
@@ -312,7 +296,18 @@ mutants! {
     an_earlier_slot_is_granted: SlotBackwards, ["slot::an_instant_before_the_last_is_passed_held_or_free"];
     a_slot_is_granted_before_it_comes: SlotEarly, ["slot::an_instant_that_has_not_come_is_refused_with_the_wait"];
     held_comes_before_not_yet: HeldBeforeNotYet, ["slot::an_instant_that_has_not_come_changes_no_row_held_or_free"];
-    a_given_up_instant_is_not_named: SupersededUnsaid, ["slot::an_expired_name_is_granted_and_its_cut_short_instant_given_up"];
+    held_comes_before_passed: HeldBeforePassed, [
+        "slot::an_instant_is_claimed_once_while_its_round_runs_and_ever_after",
+        "slot::an_instant_before_the_last_is_passed_held_or_free",
+    ];
+    a_given_up_instant_is_not_named: SupersededUnsaid, [
+        "slot::an_expired_name_is_granted_and_its_cut_short_instant_given_up",
+        "slot_race::each_instant_is_granted_once_to_eight_that_follow_one_schedule",
+    ];
+    a_claim_of_a_slot_does_not_raise_the_term: SlotKeepsTerm, ["slot::a_free_name_is_granted_under_the_next_term"];
+    a_finished_instant_is_forgotten_when_the_ttl_has_passed: SlotForgottenAfterTtl, [
+        "slot::an_instant_finished_at_once_is_refused_to_who_comes_when_the_ttl_has_passed",
+    ];
     a_slot_is_not_recorded_as_unfinished: SlotNotUnfinished, [
         "slot::a_new_name_is_granted_and_the_slot_recorded_as_unfinished",
         "slot::a_free_name_is_granted_under_the_next_term",
@@ -338,7 +333,21 @@ mutants! {
     ];
     finish_skips_beyond_the_clock: FinishSkipsBeyondClock, ["finish::a_passed_instant_the_databases_clock_has_not_reached_is_ignored"];
     finish_moves_the_last_slot_back: FinishMovesBack, ["finish::a_passed_instant_not_later_than_the_last_is_ignored"];
-    finish_gives_back_a_lease_known_to_be_lost: FinishIgnoresLost, ["finish::a_lease_known_to_be_lost_is_not_given_back_but_its_end_recorded"];
+    finish_skips_only_what_came_before_now: FinishSkipExclusive, ["finish::a_passed_instant_is_recorded_once_the_databases_clock_reaches_it"];
+    finish_gives_back_a_lease_known_to_be_lost: FinishIgnoresLost, [
+        "finish::a_lease_known_to_be_lost_is_not_given_back_but_its_end_recorded",
+        "pairs::three_about_a_running_round_act_one_after_the_other",
+    ];
+    finish_is_recorded_for_another_holder: FinishIgnoresHolder, [
+        "finish::a_plain_successor_keeps_its_lease_and_the_end_is_recorded",
+        "finish::a_later_slot_claimed_meanwhile_stays_as_it_is",
+        "finish::the_first_run_ends_its_instant_though_a_rerun_holds_the_lease",
+    ];
+    finish_does_not_give_the_name_back: FinishKeepsName, ["finish::a_held_round_ends_and_the_name_is_free"];
+    finish_never_says_recorded: FinishDeniesRecord, [
+        "finish::the_end_recorded_after_a_loss_says_so_once",
+        "finish::only_the_name_asked_for_is_ended",
+    ];
     finish_cannot_be_repeated: FinishOnce, ["finish::an_end_can_be_recorded_again_with_the_same_answer"];
     finish_does_not_record_the_end: EndNotRecorded, [
         "finish::a_held_round_ends_and_the_name_is_free",
@@ -365,6 +374,7 @@ mutants! {
     an_earlier_rerun_hides_a_later_round: UnfinishedAfterAnyRerun, ["unfinished::a_later_round_cut_short_is_found_though_an_earlier_one_was_rerun"];
     a_name_without_slots_is_called_unfinished: UnfinishedWithoutSlots, ["unfinished::a_name_without_slots_is_not_found_claimed_or_not"];
     an_unfinished_slot_comes_with_the_first_term: UnfinishedForgetsTerm, ["unfinished::the_term_named_is_the_one_in_the_row"];
+    a_name_given_twice_is_answered_twice: UnfinishedTwice, ["unfinished::a_name_given_twice_is_answered_once"];
     a_long_question_is_cut: UnfinishedStopsShort, ["unfinished::a_thousand_names_are_asked_for_at_once"];
 
     a_round_is_rerun_twice: RerunTwice, [
@@ -376,6 +386,7 @@ mutants! {
         "rerun::a_rerun_that_runs_is_not_rerun",
         "rerun::a_name_that_is_held_again_is_not_taken",
     ];
+    a_rerun_does_not_raise_the_term: RerunKeepsTerm, ["rerun::a_round_cut_short_is_granted_and_recorded_as_rerun"];
     a_rerun_ignores_the_term: RerunIgnoresTerm, ["rerun::the_term_must_be_the_one_seen"];
     only_a_released_round_is_rerun: RerunWantsReleased, ["rerun::an_expired_round_is_granted"];
     a_finished_round_is_rerun: RerunIgnoresUnfinished, [

@@ -118,10 +118,13 @@ impl Table {
         let Some(row) = self.rows.get(name.as_str()).filter(|_| self.is_free(name)) else {
             return Ok(None);
         };
-        if row.unfinished_slot_ms != row.slot_ms || row.rerun_slot_ms == row.slot_ms {
+        if row.unfinished_slot_ms != row.slot_ms {
             return Ok(None);
         }
         let slot = slot_of(name.as_str(), "slot_ms", row.slot_ms)?;
+        if row.rerun_slot_ms >= row.slot_ms {
+            return Ok(None);
+        }
         let term = term_of(name.as_str(), row.term)?;
         Ok(slot.map(|slot| (slot, term)))
     }

@@ -175,6 +175,28 @@ async fn to_an_account_that_does_not_exist_nothing_is_moved() {
     assert_eq!(bank.balances().await, [100, 100]);
 }
 
+/// The server takes a setting up some time after it was told of it: commits are made until one waits for a standby.
+async fn commits_wait(bank: &Bank, admin: &mut PgConnection) {
+    let mut probe = bank.connect().await;
+    let committing = async {
+        for n in 0.. {
+            let made = raw_sql(sqlx::AssertSqlSafe(format!("CREATE TABLE probe{n} ()"))).execute(&mut probe);
+            if made.await.is_err() {
+                return;
+            }
+        }
+    };
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+               WHERE wait_event = 'SyncRep' AND query LIKE 'CREATE TABLE probe%'";
+    let ending = async {
+        while sqlx::query(end).fetch_all(&mut *admin).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let both = async { tokio::join!(committing, ending) };
+    tokio::time::timeout(PATIENCE, both).await.expect("no commit waits for a standby");
+}
+
 /// It is committed, and waits for a standby that never comes, when its session is ended.
 async fn ended_behind_the_commit(through_a_pooler: bool) {
     let server = Server::start(Product::Postgres, Setup::default());
@@ -192,6 +214,7 @@ async fn ended_behind_the_commit(through_a_pooler: bool) {
     let connection = PgConnection::connect_with(&options).await.unwrap();
     raw_sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").execute(&mut admin).await.unwrap();
     raw_sql("SELECT pg_reload_conf()").execute(&mut admin).await.unwrap();
+    commits_wait(&bank, &mut admin).await;
     let tenure = lease.tenure();
     let moving = transfer(&bank.store, &tenure, connection, ("ann", "bob", 30));
     let meanwhile = async {

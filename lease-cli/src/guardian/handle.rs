@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::CommandExt;
@@ -38,10 +38,11 @@ pub(crate) struct Guardian {
 }
 
 impl Guardian {
-    /// Starts a guardian; the command starts with the first [`believe`](Self::believe).
+    /// Starts a guardian; the command starts with the first [`believe`](Self::believe), with these variables set
+    /// or (`None`) taken out of its environment.
     pub(crate) fn start(
         program: &Program,
-        variables: &[(&str, String)],
+        variables: &[(&str, Option<String>)],
         grace: Duration,
     ) -> io::Result<Self> {
         let (ours, theirs) = StdUnixStream::pair()?;
@@ -49,16 +50,22 @@ impl Guardian {
         let orders = ours.try_clone()?;
         let reports = UnixStream::from_std(ours)?;
         fcntl_setfd(&theirs, FdFlags::empty())?;
-        let process = Command::new(own_program()?)
+        let mut guardian = Command::new(own_program()?);
+        guardian
             .arg0("lease")
             .arg(SUBCOMMAND)
             .arg(theirs.as_raw_fd().to_string())
             .arg(grace.as_nanos().to_string())
             .arg(&program.path)
             .args(&program.words)
-            .envs(variables.iter().map(|(name, value)| (name, value)))
-            .process_group(0)
-            .spawn()?;
+            .process_group(0);
+        for (name, value) in variables {
+            match value {
+                Some(value) => guardian.env(name, value),
+                None => guardian.env_remove(name),
+            };
+        }
+        let process = guardian.spawn()?;
         let group = Pid::from_child(&process);
         Ok(Self { process, group, orders, reports, inbox: Inbox::default(), fed: None })
     }
@@ -100,6 +107,15 @@ impl Guardian {
                 Err(_) => return None,
             }
         }
+    }
+
+    /// A report that is there already, though the runtime may not have seen it yet.
+    pub(crate) fn report_there(&mut self) -> Option<Report> {
+        let mut bytes = [0; 8 * FRAME];
+        if let Ok(length) = (&self.orders).read(&mut bytes) {
+            self.inbox.push(&bytes[..length]);
+        }
+        self.inbox.next().and_then(Report::decode)
     }
 
     /// Kills the group, the guardian with it. Not to be called after [`group_end`](Self::group_end).

@@ -13,6 +13,7 @@ fn names_that_cannot_be_are_refused_before_anything_is_made() {
         let line = bench.run(&["run", name, "--", "touch", "ran"]).expect_line(64);
         assert!(line.contains("cannot name a lease"), "{line}");
         bench.run(&["status", name]).expect_line(64);
+        bench.run(&["slots", "x", name]).expect_line(64);
     }
     assert!(!bench.path("ran").exists() && !bench.database().exists());
     bench.run(&["run", &"n".repeat(191), "--", "true"]).expect(0);
@@ -89,6 +90,8 @@ fn expect_unusable(bench: &Bench, database: &str) {
         &["run", "x", "--db", database, "--", "touch", "ran"][..],
         &["status", "x", "--db", database],
         &["list", "--json", "--db", database],
+        &["slots", "--db", database],
+        &["slots", "x", "--db", database],
         &["migrate", "--db", database],
         &["check", "--db", database],
     ] {
@@ -139,7 +142,7 @@ fn a_missing_folder_is_not_made_for_a_database_that_was_named() {
 #[test]
 fn a_missing_file_is_made_by_run_and_migrate_alone() {
     let bench = Bench::new();
-    for arguments in [&["status", "x"][..], &["list"], &["check"]] {
+    for arguments in [&["status", "x"][..], &["list"], &["slots"], &["slots", "x"], &["check"]] {
         let line = bench.run(arguments).expect_line(69);
         assert!(line.contains("lease migrate"), "{line}");
         assert!(!bench.database().exists());
@@ -153,7 +156,7 @@ fn a_database_without_the_table_is_told_so() {
     let bench = Bench::new();
     let other = rusqlite::Connection::open(bench.database()).unwrap();
     other.execute_batch("CREATE TABLE other (x)").unwrap();
-    for arguments in [&["status", "x"][..], &["list"], &["check"]] {
+    for arguments in [&["status", "x"][..], &["list"], &["slots"], &["slots", "x"], &["check"]] {
         let line = bench.run(arguments).expect_line(69);
         assert!(line.contains("`lease migrate`"), "{line}");
     }

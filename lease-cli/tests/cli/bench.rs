@@ -74,6 +74,19 @@ impl Bench {
         self.path("leases.db")
     }
 
+    /// A session on a PostgreSQL server, beside `lease`: what is to be done in it is given the table's name.
+    pub(crate) fn in_postgres<F: Future<Output = Result<(), tokio_postgres::Error>>>(
+        &self,
+        session: impl FnOnce(tokio_postgres::Client, String) -> F,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            session(client, self.table().to_owned()).await.unwrap();
+        });
+    }
+
     /// Any program, in the bench's folder and against its database.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);

@@ -144,7 +144,9 @@ fn a_signal_ends_the_wait_for_a_lease_and_leaves_nothing_behind() {
 fn a_closed_pipe_is_no_error_and_a_full_disk_is_one() {
     let bench = Bench::new();
     bench.run(&["run", "x", "--", "true"]).expect(0);
-    for arguments in [&["list"][..], &["list", "--json"], &["status", "x"], &["schema"], &["--help"]] {
+    for arguments in
+        [&["list"][..], &["list", "--json"], &["status", "x"], &["slots", "x"], &["schema"], &["--help"]]
+    {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = bench.lease(arguments).stdout(writer).output().unwrap();

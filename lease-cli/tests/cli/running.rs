@@ -90,6 +90,9 @@ fn the_default_database_is_made_on_first_use_with_its_folder() {
     let nothing = with_default(&["list"]).expect(0);
     assert!(nothing.out.contains("no lease has been taken yet"), "{nothing:?}");
     assert!(with_default(&["status", "x"]).expect(0).out.contains("state: never claimed"));
+    assert!(with_default(&["slots"]).expect(0).out.contains("no slot has been claimed yet"));
+    assert!(with_default(&["slots", "x"]).expect(0).out.contains("never claimed"));
+    assert!(with_default(&["slots", "x", "--json"]).expect(0).out.contains("\"now_ms\": null"));
     with_default(&["check"]).expect_line(69);
     assert!(!state.exists(), "only looking makes nothing");
 

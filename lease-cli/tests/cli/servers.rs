@@ -1,58 +1,18 @@
 //! The program on PostgreSQL, MariaDB and MySQL.
 
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 use test_servers::{PgBouncer, Product, Server, Setup};
 
-use crate::bench::{Bench, Outcome};
-
-/// Every subcommand that asks the database something.
-const ASKING: [&[&str]; 5] =
-    [&["run", "x", "--", "touch", "ran"], &["status", "x"], &["list"], &["migrate"], &["check"]];
+use crate::bench::{Bench, Outcome, eventually};
 
 fn on_each(test: impl Fn(&Bench, Product)) {
     for product in Product::ALL {
         test(&Bench::on_server(product), product);
     }
-}
-
-/// A server's URL with another user, or another database.
-fn elsewhere(url: &str, user: &str, database: Option<&str>) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap();
-    let (place, found) = rest.split_once('@').unwrap_or(("", rest)).1.split_once('/').unwrap();
-    format!("{scheme}://{user}@{place}/{}", database.unwrap_or(found))
-}
-
-/// Runs each of [`ASKING`] on a database that cannot be used, and answers what was said. The password
-/// `s3cret%40w0rd` is in no line of it, whatever is logged.
-fn refusals(bench: &Bench, url: &str) -> Vec<String> {
-    let start = |arguments: &&[&str], log: &str| {
-        let mut command = bench.lease(arguments);
-        // Once as an argument, otherwise in the environment.
-        if arguments[0] == "list" {
-            command.args(["--db", url]);
-        } else {
-            command.env("LEASE_DATABASE_URL", url);
-        }
-        bench.spawn(command.env("LEASE_LOG", log))
-    };
-    // All at once: each waits a while for a server that may only be restarting.
-    let running: Vec<_> =
-        ASKING.iter().map(|asking| [start(asking, "warn"), start(asking, "trace")]).collect();
-    let lines = running.into_iter().map(|[plain, logged]| {
-        let (line, logged) = (plain.wait().expect_line(69), logged.wait().expect(69));
-        assert!(line.contains('(') || line.contains("; "), "it says what to do: {line}");
-        assert!(!line.contains("migrate()"), "{line}");
-        for text in [&line, &logged.out, &logged.err] {
-            assert!(!text.contains("s3cret") && !text.contains("w0rd"), "{text}");
-        }
-        line
-    });
-    let lines = lines.collect();
-    assert!(!bench.path("ran").exists());
-    lines
 }
 
 #[test]
@@ -92,10 +52,86 @@ fn a_held_lease_is_refused_with_its_holder_and_waited_for() {
 }
 
 #[test]
+fn an_instant_is_run_once_and_a_round_cut_short_once_more() {
+    on_each(|bench, product| {
+        let slot = ["run", "x", "--slot", "2020-01-01T00:00:00Z"];
+        let round = bench.start(&[&slot[..], &["--ttl", "1h", "--", "sleep", "1000"]].concat());
+        let command = bench.await_command("sleep 1000");
+        let line = bench.run(&[&slot[..], &["--", "touch", "ran"]].concat()).expect_line(0);
+        assert!(line.contains("claimed or skipped"), "{product}: {line}");
+        let later = ["run", "x", "--slot", "@1577836860"];
+        let line = bench.run(&[&later[..], &["--", "touch", "ran"]].concat()).expect_line(75);
+        assert!(line.contains(&format!(":{} since", round.pid())), "{product}: {line}");
+        let rerun = ["run", "--rerun", "x", "--", "printenv", "LEASE_SLOT", "LEASE_RERUN"];
+        let line = bench.run(&rerun).expect_line(75);
+        assert!(line.contains(&format!(":{} since", round.pid())), "{product}: {line}");
+        command.signal(Signal::TERM);
+        assert!(round.wait().expect_line(143).contains("--rerun"));
+        assert_eq!(bench.run(&rerun).expect(0).out, "2020-01-01T00:00:00Z\n1\n", "{product}");
+        assert!(bench.run(&rerun).expect_line(0).contains("is not rerun"));
+        assert_eq!(bench.run(&[&later[..], &["--", "printenv", "LEASE_TERM"]].concat()).expect(0).out, "3\n");
+        let table = bench.run(&["slots"]).expect(0).out;
+        let cells: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(cells, ["x", "finished", "2020-01-01T00:01:00Z", "2020-01-01T00:00:00Z"], "{product}");
+        assert!(!bench.path("ran").exists());
+    });
+}
+
+#[test]
+fn of_eight_at_once_one_runs_the_instant() {
+    on_each(|bench, product| {
+        bench.run(&["migrate"]).expect(0);
+        let round = ["run", "x", "--slot", "@1577836860", "--ttl", "1h", "--", "sh", "-c", "echo x >>reran"];
+        let running: Vec<_> = (0..8).map(|_| bench.start(&round)).collect();
+        for each in running {
+            each.wait().expect(0);
+        }
+        assert_eq!(bench.await_file("reran"), "x\n", "{product}");
+    });
+}
+
+#[test]
+fn a_claim_by_somebody_else_that_is_under_way_is_waited_for_a_moment() {
+    let bench = Bench::on_server(Product::Postgres);
+    bench.run(&["run", "x", "--", "true"]).expect(0);
+    bench.in_postgres(async |session, table| {
+        // Whatever it comes to in the end.
+        session.batch_execute(&format!("BEGIN; UPDATE {table} SET instance = ''")).await?;
+        let begun = Instant::now();
+        let line = bench.run(&["run", "x", "--slot", "@1577836860", "--", "touch", "ran"]).expect_line(75);
+        assert!(line.contains("not run for 2020-01-01T00:01:00Z: \"x\" is free now, but"), "{line}");
+        assert!(line.contains("being claimed by somebody else; try again, or use --wait"), "{line}");
+        assert!(begun.elapsed() >= Duration::from_secs(5));
+        Ok(())
+    });
+    assert!(!bench.path("ran").exists());
+}
+
+#[test]
+fn an_instant_found_claimed_after_a_claim_that_failed_may_be_our_own() {
+    let bench = Bench::on_server(Product::Postgres);
+    let holder = bench.start(&["run", "x", "--ttl", "1h", "--", "sleep", "1000"]);
+    bench.await_command("sleep 1000");
+    let slot = ["run", "x", "--slot", "@1577836860", "--ttl", "3s", "--wait", "10m", "--", "touch", "ran"];
+    let waiting = bench.spawn(bench.lease(&slot).env("LEASE_LOG", "warn,lease=debug"));
+    eventually("a first claim", || waiting.said("held; asking again").then_some(()));
+    bench.in_postgres(async |session, table| {
+        session.batch_execute(&format!("BEGIN; LOCK TABLE {table}")).await?;
+        eventually("a claim that failed", || waiting.said("claim failed").then_some(()));
+        session.batch_execute(&format!("UPDATE {table} SET slot_ms = 1577836860000; COMMIT")).await
+    });
+    let lines = waiting.wait().expect(69).err;
+    let last = lines.lines().last().unwrap();
+    assert!(last.contains("perhaps by the claim that failed") && last.contains("--rerun"), "{lines}");
+    assert!(!bench.path("ran").exists());
+    drop(holder);
+}
+
+#[test]
 fn what_only_looks_makes_no_table_and_run_makes_a_missing_one() {
     on_each(|bench, product| {
         for _ in 0..2 {
-            for arguments in [&["status", "x"][..], &["list"], &["check"]] {
+            for arguments in [&["status", "x"][..], &["list"], &["slots"], &["slots", "x"], &["check"]] {
                 let line = bench.run(arguments).expect_line(69);
                 assert!(line.contains("`lease migrate`"), "{product}: {line}");
                 assert!(!line.contains("migrate()"), "{line}");
@@ -103,18 +139,6 @@ fn what_only_looks_makes_no_table_and_run_makes_a_missing_one() {
         }
         assert_eq!(bench.run(&["run", "x", "--", "printenv", "LEASE_TERM"]).expect(0).out, "1\n");
     });
-}
-
-#[test]
-fn the_schema_is_printed_without_a_server_in_the_dialect_of_its_url() {
-    let bench = Bench::new();
-    let schema = |url: &str, table: &str| bench.run(&["schema", "--db", url, "--table", table]).expect(0).out;
-    let postgres = schema("postgres://me@192.0.2.1/app", "jobs.held");
-    assert!(postgres.contains(r#"CREATE TABLE IF NOT EXISTS "jobs"."held""#), "{postgres}");
-    for url in ["mysql://me@192.0.2.1/app", "mariadb://me@192.0.2.1/app"] {
-        let mysql = schema(url, "held");
-        assert!(mysql.contains("`held`") && mysql.contains("InnoDB"), "{mysql}");
-    }
 }
 
 #[test]
@@ -144,130 +168,6 @@ fn after_sigkill_of_lease_its_command_is_ended_before_the_lease_is_another_s() {
             bench.run(&["run", "x", "--ttl", "5s", "--wait", "10m", "--", "sh", "-c", &script]).expect(0);
         assert_eq!(out, "2\n", "{product}");
     });
-}
-
-#[test]
-fn a_server_that_is_not_there_is_said_to_be_out_of_reach() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for scheme in ["postgres", "mysql"] {
-        let bench = Bench::new();
-        for line in refusals(&bench, &format!("{scheme}://me:s3cret%40w0rd@{nobody}/app")) {
-            assert!(line.contains(&nobody.to_string()), "{line}");
-        }
-    }
-}
-
-#[test]
-fn a_password_in_the_url_is_used_and_a_wrong_one_said_to_be_refused() {
-    for product in Product::ALL {
-        let (setup, grants): (Setup, &[&str]) = match product {
-            Product::Postgres => {
-                let rules = "host all postgres all trust\nhost all all all scram-sha-256\n";
-                let setup = Setup {
-                    arguments: vec!["-c".to_owned(), "hba_file=rules.conf".to_owned()],
-                    files: vec![("rules.conf".to_owned(), rules.to_owned())],
-                    ..Setup::default()
-                };
-                (
-                    setup,
-                    &["CREATE ROLE me LOGIN PASSWORD 's3cret@w0rd'", "GRANT CREATE ON SCHEMA public TO me"],
-                )
-            }
-            Product::MariaDb | Product::MySql => (
-                Setup::default(),
-                &["CREATE USER me IDENTIFIED BY 's3cret@w0rd'", "GRANT ALL ON test.* TO me"],
-            ),
-        };
-        let server = Server::start(product, setup);
-        for grant in grants {
-            server.ask(grant);
-        }
-        let bench = Bench::new();
-        let url = |user: &str| elsewhere(&server.url(), user, None);
-        let right = ["run", "x", "--db", &url("me:s3cret%40w0rd"), "--", "printenv", "LEASE_TERM"];
-        assert_eq!(bench.run(&right).expect(0).out, "1\n", "{product}");
-        for line in refusals(&bench, &url("me:s3cret%40w0rds")) {
-            assert!(line.contains("login") || line.contains("denied"), "{product}: {line}");
-            assert!(line.contains("user and password"), "{product}: {line}");
-        }
-    }
-}
-
-#[test]
-fn a_database_that_is_missing_is_said_to_be_missing() {
-    on_each(|bench, product| {
-        let (_, rest) = bench.url().split_once("://").unwrap();
-        let user = rest.split_once('@').unwrap().0.split(':').next().unwrap();
-        for line in refusals(bench, &elsewhere(bench.url(), user, Some("lease_no_such_database"))) {
-            assert!(line.contains("lease_no_such_database"), "{product}: {line}");
-        }
-    });
-}
-
-#[test]
-fn urls_that_cannot_be_are_wrong_usage_and_no_password_is_shown() {
-    let bench = Bench::new();
-    for url in [
-        "postgres://me:s3cret@w0rd@h/db",
-        "postgres://me:s3cret w0rd@h:x/db",
-        "postgres://me:s3cret'w0rd@h:x/db",
-        "postgres://me:s3cret#w0rd@h/db",
-        "postgres://h/db?password=s3cret%40w0rd&nothing=1",
-        "postgresql:me:s3cret@h/db",
-        "mysql://me:s3cret%40w0rd@h",
-        "mysql://me:s3cret?w0rd@h/db",
-        "mysql://me:s3cret%40w0rd@h:99999/db",
-        "mariadb://me:s3cret%40w0rd@h/db?password=s3cret",
-        "redis://me:s3cret w0rd@h/0?password=s3cret",
-        // Mistyped: neither a scheme nor a path.
-        "me:s3cret%40w0rd@h/db",
-        "postgresql//me:s3cret@w0rd@h/db",
-        "postgres;//me:s3cret@h",
-        "//me:s3cret@h/db",
-        "sqlite:me:s3cret@h/db",
-        "me:s3cret\nw0rd\"@h/db",
-    ] {
-        for arguments in [&["check", "--db", url][..], &["run", "x", "--db", url, "--", "touch", "ran"]] {
-            let line = bench.run(arguments).expect_line(64);
-            assert!(!line.contains("s3cret") && !line.contains("w0rd"), "{line}");
-        }
-        // Given where nothing is expected.
-        let flag = format!("--{url}");
-        for arguments in [
-            &["list", url][..],
-            &["list", &flag],
-            &["check", "--table", url],
-            &["check", "--table", &url.replace("s3cret", &"s3cret".repeat(20))],
-            &["run", "x", "--ttl", url, "--", "true"],
-            &["run", "x", "--wait", url, "--", "true"],
-        ] {
-            let line = bench.run(arguments).expect_line(64);
-            assert!(!line.contains("s3cret") && !line.contains("w0rd"), "{line}");
-        }
-    }
-    assert!(!bench.path("ran").exists());
-}
-
-#[test]
-fn a_url_with_a_password_is_not_taken_for_the_name_of_a_lease() {
-    let bench = Bench::new();
-    for url in ["postgres://me:s3cret@h/db", "postgresql//me:s3cret@h/db"] {
-        for arguments in [&["run", url, "--", "touch", "ran"][..], &["status", url]] {
-            let line = bench.run(arguments).expect_line(64);
-            assert!(line.contains("--db") && !line.contains("s3cret"), "{line}");
-        }
-    }
-    assert!(!bench.path("ran").exists() && !bench.database().exists());
-    for name in ["https://example.org/a", "https://me@example.org/a", "sync:orders@eu"] {
-        bench.run(&["run", name, "--", "true"]).expect(0);
-    }
-}
-
-#[test]
-fn a_path_that_looks_like_a_url_is_written_with_its_folder() {
-    let bench = Bench::new();
-    bench.run(&["run", "x", "--db", "./a:b@c.db", "--", "true"]).expect(0);
-    assert!(bench.path("a:b@c.db").exists());
 }
 
 #[test]

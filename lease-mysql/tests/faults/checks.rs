@@ -6,6 +6,7 @@ use std::time::Duration;
 use lease_core::store::{Claim, Page, RenewAnswer, SlotEnd, StoreError, UnfinishedSlot};
 use lease_core::{ErrorKind, LeaseStore, Slot, Term};
 use lease_mysql::MysqlStore;
+use lease_mysql::mysql_async::prelude::Queryable;
 use test_servers::Product;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,6 +21,7 @@ on_both! {
     three_rights_on_the_table_are_enough_for_all_but_making_it
     each_right_that_lacks_is_found_by_the_check
     a_refused_login_is_told_without_the_password
+    a_lock_of_somebody_elses_is_waited_for_by_the_check
     a_password_works_with_and_without_tls
 }
 
@@ -51,6 +53,21 @@ async fn a_binary_log_of_statements_is_found_by_the_check(product: Product) {
     let later = sandbox.store();
     later.check().await.unwrap();
     granted(later.claim(&new_claim("a"), LONG).await);
+}
+
+/// For longer than one wait for a lock lasts.
+async fn a_lock_of_somebody_elses_is_waited_for_by_the_check(product: Product) {
+    let sandbox = Sandbox::new(product).await;
+    let store = sandbox.store();
+    let mut other = sandbox.other().await;
+    other.query_drop("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ").await.unwrap();
+    other.query_drop("START TRANSACTION").await.unwrap();
+    // Every gap, in which no row can be made then.
+    other.query_drop("SELECT name FROM leases FOR UPDATE").await.unwrap();
+    let checking = tokio::spawn(async move { store.check().await });
+    tokio::time::sleep(Duration::from_millis(3_500)).await;
+    other.query_drop("ROLLBACK").await.unwrap();
+    checking.await.unwrap().unwrap();
 }
 
 /// Makes a user with a password and these rights on the table: twice, for some servers have a nobody at localhost

@@ -111,7 +111,7 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, number: u64, sile
 }
 
 /// By way of a proxy, which sees nothing through TLS.
-fn through(sandbox: &Sandbox) -> (Proxy, MysqlStore) {
+pub(crate) fn through(sandbox: &Sandbox) -> (Proxy, MysqlStore) {
     let opts = Opts::from_url(&sandbox.url).unwrap();
     let proxy = Proxy::start((opts.ip_or_hostname(), opts.tcp_port()), Wire::MySql).unwrap();
     let url = sandbox.url_of("root", Some(proxy.port()));

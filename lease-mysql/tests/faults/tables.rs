@@ -1,7 +1,7 @@
 //! Tables of others, older tables, and rows changed by hand.
 
-use lease_core::store::{Page, RenewAnswer};
-use lease_core::{ErrorKind, LeaseStore, Slot};
+use lease_core::store::{ConditionalAnswer, Page, RenewAnswer, SlotAnswer, Superseded, UnfinishedSlot};
+use lease_core::{ErrorKind, LeaseStore, Slot, Term};
 use lease_mysql::MysqlStore;
 use lease_mysql::mysql_async::prelude::Queryable;
 use test_servers::Product;
@@ -17,6 +17,7 @@ on_both! {
     a_column_that_is_missing_is_a_schema_error_until_the_table_is_migrated
     a_row_changed_by_hand_is_named_with_its_column
     the_last_term_there_is_has_no_successor
+    instants_changed_by_hand_are_named_or_never_run_again
     a_trigger_on_the_table_is_an_error_and_never_an_answer
     the_published_ddl_makes_the_table
     a_table_may_have_the_name_of_a_keyword
@@ -234,4 +235,56 @@ async fn a_table_may_have_the_name_of_a_keyword(product: Product) {
     assert!(store.describe().starts_with(product), "{}", store.describe());
     sandbox.run("UPDATE `order` SET expires_at_ms = 1").await;
     assert_eq!(store.renew(&held.name, &held.holder, TTL, LONG).await.unwrap(), RenewAnswer::Lost);
+}
+
+async fn instants_changed_by_hand_are_named_or_never_run_again(product: Product) {
+    let sandbox = Sandbox::new(product).await;
+    let store = sandbox.store();
+    let (slot, later) = (Slot::from_millis(500).unwrap(), Slot::from_millis(600).unwrap());
+    let set = async |text: &str, [last, unfinished, rerun]: [i64; 3]| {
+        take(&store, text).await;
+        let slots = format!("slot_ms = {last}, unfinished_slot_ms = {unfinished}, rerun_slot_ms = {rerun}");
+        sandbox.run(format!("UPDATE leases SET expires_at_ms = 1, {slots} WHERE name = '{text}'")).await;
+        name(text)
+    };
+    for (n, (column, slots)) in [
+        ("slot_ms", [-5, 0, 0]),
+        ("unfinished_slot_ms", [500, i64::MIN, 0]),
+        ("rerun_slot_ms", [500, 500, -7]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = set(&n.to_string(), slots).await;
+        let error =
+            is_harmless(store.claim_slot(&new_claim(name.as_str()), later, LONG).await, ErrorKind::Damaged);
+        let text = error.to_string();
+        assert!(text.contains(&format!("column {column}")) && !text.contains('\n'), "{text}");
+    }
+    let name = set("none of them", [-5, -5, -9]).await;
+    is_harmless(store.unfinished_slots(std::slice::from_ref(&name), LONG).await, ErrorKind::Damaged);
+    is_harmless(store.last_slot(&name, LONG).await, ErrorKind::Damaged);
+    // Later ones than the last: nothing of them is run again, and none is given up for a later claim.
+    for (n, (slots, given_up)) in [
+        ([500, 700, 0], None),
+        ([500, 500, 700], Some(Superseded { slot, rerun: false })),
+        ([500, 700, 700], None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = set(&format!("ahead {n}"), slots).await;
+        assert_eq!(store.unfinished_slots(std::slice::from_ref(&name), LONG).await.unwrap(), []);
+        for (slot, term) in [(500, Term::FIRST), (700, Term::FIRST)] {
+            let seen = UnfinishedSlot { name: name.clone(), slot: Slot::from_millis(slot).unwrap(), term };
+            let answer = store.claim_rerun(&new_claim(name.as_str()), &seen, LONG).await.unwrap();
+            assert_eq!(answer, ConditionalAnswer::Moved, "{slots:?}");
+        }
+        let granted = SlotAnswer::Granted { term: Term::new(2).unwrap(), superseded: given_up };
+        assert_eq!(
+            store.claim_slot(&new_claim(name.as_str()), later, LONG).await.unwrap(),
+            granted,
+            "{slots:?}"
+        );
+    }
 }

@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use lease_core::store::StoreError;
-use lease_core::{ErrorKind, LeaseStore};
+use lease_core::store::{ConditionalAnswer, SlotAnswer, StoreError, Superseded, UnfinishedSlot};
+use lease_core::{ErrorKind, LeaseStore, Slot, Term};
 use lease_postgres::PostgresStore;
 use lease_postgres::deadpool_postgres::{Manager, Pool};
 use test_servers::{Product, Server, Setup};
@@ -250,5 +250,58 @@ async fn each_is_refused_by_its_name() {
         let error = is_harmless(store.check().await, ErrorKind::Unsupported);
         assert!(error.to_string().contains(says) && !error.to_string().contains("secret"), "{error}");
         is_harmless(store.claim(&new_claim("a"), SHORT).await, ErrorKind::Unsupported);
+    }
+}
+
+#[tokio::test]
+async fn instants_changed_by_hand_are_named_or_never_run_again() {
+    let sandbox = Sandbox::new().await;
+    let store = sandbox.store();
+    let (slot, later) = (Slot::from_millis(500).unwrap(), Slot::from_millis(600).unwrap());
+    let set = async |text: &str, [last, unfinished, rerun]: [i64; 3]| {
+        take(&store, text).await;
+        let slots = format!("slot_ms = {last}, unfinished_slot_ms = {unfinished}, rerun_slot_ms = {rerun}");
+        sandbox.run(&format!("UPDATE leases SET expires_at_ms = 1, {slots} WHERE name = '{text}'")).await;
+        name(text)
+    };
+    for (n, (column, slots)) in [
+        ("slot_ms", [-5, 0, 0]),
+        ("unfinished_slot_ms", [500, i64::MIN, 0]),
+        ("rerun_slot_ms", [500, 500, -7]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = set(&n.to_string(), slots).await;
+        let error =
+            is_harmless(store.claim_slot(&new_claim(name.as_str()), later, LONG).await, ErrorKind::Damaged);
+        let text = error.to_string();
+        assert!(text.contains(&format!("column {column}")) && !text.contains('\n'), "{text}");
+    }
+    let name = set("none of them", [-5, -5, -9]).await;
+    is_harmless(store.unfinished_slots(std::slice::from_ref(&name), LONG).await, ErrorKind::Damaged);
+    is_harmless(store.last_slot(&name, LONG).await, ErrorKind::Damaged);
+    // Later ones than the last: nothing of them is run again, and none is given up for a later claim.
+    for (n, (slots, given_up)) in [
+        ([500, 700, 0], None),
+        ([500, 500, 700], Some(Superseded { slot, rerun: false })),
+        ([500, 700, 700], None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = set(&format!("ahead {n}"), slots).await;
+        assert_eq!(store.unfinished_slots(std::slice::from_ref(&name), LONG).await.unwrap(), []);
+        for (slot, term) in [(500, Term::FIRST), (700, Term::FIRST)] {
+            let seen = UnfinishedSlot { name: name.clone(), slot: Slot::from_millis(slot).unwrap(), term };
+            let answer = store.claim_rerun(&new_claim(name.as_str()), &seen, LONG).await.unwrap();
+            assert_eq!(answer, ConditionalAnswer::Moved, "{slots:?}");
+        }
+        let granted = SlotAnswer::Granted { term: Term::new(2).unwrap(), superseded: given_up };
+        assert_eq!(
+            store.claim_slot(&new_claim(name.as_str()), later, LONG).await.unwrap(),
+            granted,
+            "{slots:?}"
+        );
     }
 }

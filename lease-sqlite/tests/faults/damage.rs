@@ -3,8 +3,8 @@
 use std::fs::OpenOptions;
 use std::io::{Seek, SeekFrom, Write};
 
-use lease_core::store::{Page, RenewAnswer};
-use lease_core::{ErrorKind, LeaseStore, Slot};
+use lease_core::store::{ConditionalAnswer, Page, RenewAnswer, SlotAnswer, Superseded, UnfinishedSlot};
+use lease_core::{ErrorKind, LeaseStore, Slot, Term};
 
 use crate::support::{Journal, LONG, Sandbox, TTL, granted, is_err, is_harmless, name, new_claim, take};
 
@@ -139,4 +139,57 @@ async fn damaged_pages_are_reported_and_the_store_works_again_when_the_file_is_r
     file.write_all(&whole).unwrap();
     late.check().await.unwrap();
     granted(late.claim(&new_claim("new"), LONG).await);
+}
+
+#[tokio::test]
+async fn instants_changed_by_hand_are_named_or_never_run_again() {
+    let sandbox = Sandbox::new(Journal::Wal).await;
+    let store = sandbox.store().await;
+    let (slot, later) = (Slot::from_millis(500).unwrap(), Slot::from_millis(600).unwrap());
+    let set = async |text: &str, [last, unfinished, rerun]: [i64; 3]| {
+        take(&store, text).await;
+        let sql = "UPDATE leases SET expires_at_ms = 1, slot_ms = ?2, unfinished_slot_ms = ?3, rerun_slot_ms = ?4 WHERE name = ?1";
+        assert_eq!(sandbox.other().execute(sql, (text, last, unfinished, rerun)).unwrap(), 1);
+        name(text)
+    };
+    for (n, (column, slots)) in [
+        ("slot_ms", [-5, 0, 0]),
+        ("unfinished_slot_ms", [500, i64::MIN, 0]),
+        ("rerun_slot_ms", [500, 500, -7]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = set(&n.to_string(), slots).await;
+        let error =
+            is_harmless(store.claim_slot(&new_claim(name.as_str()), later, LONG).await, ErrorKind::Damaged);
+        let text = error.to_string();
+        assert!(text.contains(&format!("column {column}")) && !text.contains('\n'), "{text}");
+    }
+    let name = set("none of them", [-5, -5, -9]).await;
+    is_harmless(store.unfinished_slots(std::slice::from_ref(&name), LONG).await, ErrorKind::Damaged);
+    is_harmless(store.last_slot(&name, LONG).await, ErrorKind::Damaged);
+    // Later ones than the last: nothing of them is run again, and none is given up for a later claim.
+    for (n, (slots, given_up)) in [
+        ([500, 700, 0], None),
+        ([500, 500, 700], Some(Superseded { slot, rerun: false })),
+        ([500, 700, 700], None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = set(&format!("ahead {n}"), slots).await;
+        assert_eq!(store.unfinished_slots(std::slice::from_ref(&name), LONG).await.unwrap(), []);
+        for (slot, term) in [(500, Term::FIRST), (700, Term::FIRST)] {
+            let seen = UnfinishedSlot { name: name.clone(), slot: Slot::from_millis(slot).unwrap(), term };
+            let answer = store.claim_rerun(&new_claim(name.as_str()), &seen, LONG).await.unwrap();
+            assert_eq!(answer, ConditionalAnswer::Moved, "{slots:?}");
+        }
+        let granted = SlotAnswer::Granted { term: Term::new(2).unwrap(), superseded: given_up };
+        assert_eq!(
+            store.claim_slot(&new_claim(name.as_str()), later, LONG).await.unwrap(),
+            granted,
+            "{slots:?}"
+        );
+    }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lease_core::store::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, Listing, Observed,
-    Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError, UnfinishedSlot,
-    VerifyAnswer,
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, Listing, Notices,
+    Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError,
+    UnfinishedSlot, VerifyAnswer,
 };
 use lease_core::{Holder, LeaseName, LeaseStore, Slot, Term};
 
@@ -165,5 +165,14 @@ impl LeaseStore for FaultStore {
     async fn last_slot(&self, name: &LeaseName, within: Duration) -> Result<Option<Slot>, StoreError> {
         let (store, owned) = (Arc::clone(&self.store), name.clone());
         self.call(Op::LastSlot, Some(name), 1, async move { store.last_slot(&owned, within).await }).await
+    }
+
+    fn notices(&self) -> Option<Notices> {
+        self.store.notices()
+    }
+
+    async fn announce(&self, name: &LeaseName, within: Duration) -> Result<(), StoreError> {
+        let (store, owned) = (Arc::clone(&self.store), name.clone());
+        self.call(Op::Announce, Some(name), 1, async move { store.announce(&owned, within).await }).await
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lease_core::store::{
     Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, FinishAnswer, Holding, Inspection, LeaseRow,
-    Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd,
+    Listing, Notices, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd,
     StoreError, Superseded, UnfinishedSlot, VerifyAnswer, millis,
 };
 use lease_core::{ErrorKind, Holder, LeaseName, LeaseStore, Slot, Term};
@@ -237,6 +237,15 @@ impl LeaseStore for MemoryStore {
 
     async fn last_slot(&self, name: &LeaseName, _within: Duration) -> Result<Option<Slot>, StoreError> {
         self.statement(|rows, _| Ok(rows.get(name).and_then(|row| row.slot)))
+    }
+
+    fn notices(&self) -> Option<Notices> {
+        Some(self.database.notifier.listen())
+    }
+
+    async fn announce(&self, name: &LeaseName, _within: Duration) -> Result<(), StoreError> {
+        self.database.notifier.given_back(Some(name.clone()));
+        Ok(())
     }
 }
 

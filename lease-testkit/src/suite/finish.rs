@@ -1,5 +1,7 @@
 //! The end of a round.
 
+use std::time::Duration;
+
 use lease_core::Slot;
 use lease_core::store::{Claim, DbTime, FinishAnswer, LeaseRow, RenewAnswer, SlotEnd};
 
@@ -82,6 +84,16 @@ pub(crate) async fn a_passed_instant_the_databases_clock_has_not_reached_is_igno
         same_row(&cx.row(&round.name).await, &finished(row, slot(1)));
         cx.store.claim_slot(&claim_of(&round.name), slot(2)).await.granted();
     }
+}
+
+pub(crate) async fn a_passed_instant_is_recorded_once_the_databases_clock_reaches_it(cx: &Context) {
+    let round = cx.round("job", slot(1)).await;
+    let row = cx.row(&round.name).await;
+    let passed = slot_at(cx.now().await.as_millis() + 20);
+    cx.pass(Duration::from_millis(20)).await;
+    let end = SlotEnd { passed: Some(passed), ..end_of(&round, slot(1)) };
+    cx.store.finish_slot(&end).await.is(FinishAnswer::Finished);
+    same_row(&cx.row(&round.name).await, &finished(row, passed));
 }
 
 pub(crate) async fn a_lease_known_to_be_lost_is_not_given_back_but_its_end_recorded(cx: &Context) {

@@ -10,6 +10,7 @@ use lease_core::{LeaseName, LeaseStore, Slot};
 use super::context::{Context, LONG, claim_of, end_of, holding, slot, slot_at, term, unfinished};
 use super::process::WITHIN;
 use super::statement::{Statement, shape};
+use crate::random::Random;
 use crate::{ManualClock, MemoryStore};
 
 /// Statements in each walk.
@@ -139,24 +140,5 @@ impl Walk {
             2..=5 => slot_at(last),
             _ => slot_at(last + 1),
         }
-    }
-}
-
-/// Steele, Lea and Flood's `SplitMix64`.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u32::try_from((mixed ^ (mixed >> 31)) % u64::from(bound)).expect("below a u32")
-    }
-
-    /// One of the last three: often the last, sometimes one that is no longer true.
-    fn late<'all, T>(&mut self, all: &'all [T]) -> &'all T {
-        let back = [1, 1, 1, 2, 3][self.below(5) as usize].min(all.len());
-        &all[all.len() - back]
     }
 }

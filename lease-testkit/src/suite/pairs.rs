@@ -1,68 +1,130 @@
-//! Any two writes at once act as if one had come after the other.
+//! Any writes at once act as if one had come after the other.
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use lease_core::LeaseStore;
 use lease_core::store::Claim;
 use tokio::sync::Barrier;
 
 use super::context::Context;
-use super::start::{Start, Write};
+use super::start::{Before, Start, Write};
 use super::statement::{Answer, Shape, Statement, shape};
 
 /// How often each pair is raced.
 const ROUNDS: usize = 2;
+/// How many names are raced on at a time.
+const AT_ONCE: usize = 4;
 
-type Outcome = ([Option<Answer>; 2], Shape);
+/// Those that meet three at a time: what happens to a round, and what may come after it.
+const OF_SLOTS: [Write; 6] = [
+    Write::ClaimSlot,
+    Write::ClaimSlotLater,
+    Write::FinishSlotPassed,
+    Write::FinishSlotLost,
+    Write::ClaimRerun,
+    Write::Release,
+];
+
+type Outcome<const N: usize> = ([Option<Answer>; N], Option<Shape>);
 
 pub(crate) async fn on_a_held_name_act_one_after_the_other(cx: &Context) {
-    act_one_after_the_other(cx, false).await;
+    two_at_once(cx, Before::Held).await;
 }
 
 pub(crate) async fn on_an_expired_name_act_one_after_the_other(cx: &Context) {
-    act_one_after_the_other(cx, true).await;
+    two_at_once(cx, Before::Expired).await;
 }
 
-async fn act_one_after_the_other(cx: &Context, expired: bool) {
-    let stores = [cx.shared_store(), cx.another_shared_store().await];
-    let mut starts = Vec::new();
+pub(crate) async fn on_a_finished_name_act_one_after_the_other(cx: &Context) {
+    two_at_once(cx, Before::Finished).await;
+}
+
+pub(crate) async fn on_a_new_name_act_one_after_the_other(cx: &Context) {
+    two_at_once(cx, Before::New).await;
+}
+
+pub(crate) async fn three_about_a_running_round_act_one_after_the_other(cx: &Context) {
+    three_at_once(cx, Before::Held).await;
+}
+
+pub(crate) async fn three_about_an_expired_round_act_one_after_the_other(cx: &Context) {
+    three_at_once(cx, Before::Expired).await;
+}
+
+async fn two_at_once(cx: &Context, before: Before) {
+    let any = Start::new(cx, "any", before);
+    let mut effective = Vec::new();
+    for write in Write::ALL {
+        effective.push(any.is_changed_by(write).await);
+    }
+    let mut pairs = Vec::new();
     for (n, one) in Write::ALL.into_iter().enumerate() {
-        for two in Write::ALL.into_iter().skip(n) {
-            for round in 0..ROUNDS {
-                let start = Start::make(cx, &format!("{one:?} {two:?} {round}"), expired).await;
-                starts.push(([one, two], start));
+        for (m, two) in Write::ALL.into_iter().enumerate().skip(n) {
+            // Two that change nothing have no order. To two that look at no slot a finished name is as an expired one.
+            let is_new_here = before != Before::Finished || one.looks_at_slots() || two.looks_at_slots();
+            if (effective[n] || effective[m]) && is_new_here {
+                pairs.push([one, two]);
             }
         }
     }
-    if expired {
+    act_one_after_the_other(cx, before, &pairs).await;
+}
+
+async fn three_at_once(cx: &Context, before: Before) {
+    let mut threes = Vec::new();
+    for (n, one) in OF_SLOTS.into_iter().enumerate() {
+        for (m, two) in OF_SLOTS.into_iter().enumerate().skip(n + 1) {
+            threes.extend(OF_SLOTS.into_iter().skip(m + 1).map(|three| [one, two, three]));
+        }
+    }
+    act_one_after_the_other(cx, before, &threes).await;
+}
+
+async fn act_one_after_the_other<const N: usize>(cx: &Context, before: Before, all: &[[Write; N]]) {
+    let stores = [cx.shared_store(), cx.another_shared_store().await];
+    let mut starts = Vec::new();
+    for writes in all {
+        for round in 0..ROUNDS {
+            starts.push((*writes, Start::new(cx, &format!("{writes:?} {round}"), before)));
+        }
+    }
+    for some in starts.chunks(AT_ONCE) {
+        for made in join_all(some.iter().map(|(_, start)| start.make(&*stores[0]))).await {
+            made.unwrap_or_else(|error| panic!("a name failed to be made: {error}"));
+        }
+    }
+    if before == Before::Expired {
         cx.expire().await;
     }
-    for ([one, two], start) in starts {
-        let claims = start.claims::<2>();
-        let writes = [(one, &claims[0]), (two, &claims[1])];
-        let statements = start
-            .statements(&*stores[0], writes)
-            .await
-            .unwrap_or_else(|error| panic!("inspect failed: {error}"));
-        let allowed = allowed(&start, writes, &statements).await;
-        let answers = at_once(&stores, &statements).await.map(Some);
-        let left =
-            shape(&*stores[0], start.name()).await.expect("inspect works").expect("rows are never deleted");
-        let outcome = (answers, left);
-        assert!(
-            allowed.contains(&outcome),
-            "{one:?} and {two:?} ran at once on {} name. The outcome\n  {outcome:?}\nis none that one after the other can have:\n  {allowed:?}",
-            if expired { "an expired" } else { "a held" }
-        );
+    for some in starts.chunks(AT_ONCE) {
+        join_all(some.iter().map(|(writes, start)| race(&stores, start, *writes))).await;
     }
 }
 
-/// Sends both at the same moment, each by its own process.
-async fn at_once(stores: &[Arc<dyn LeaseStore>; 2], statements: &[Statement; 2]) -> [Answer; 2] {
-    let start = Arc::new(Barrier::new(2));
-    let [one, two] = [0, 1].map(|which| {
-        let (store, statement) = (Arc::clone(&stores[which]), statements[which].clone());
-        let start = Arc::clone(&start);
+async fn race<const N: usize>(stores: &[Arc<dyn LeaseStore>; 2], start: &Start, kinds: [Write; N]) {
+    let claims = start.claims::<N>();
+    let writes: [(Write, &Claim); N] = std::array::from_fn(|n| (kinds[n], &claims[n]));
+    let statements =
+        start.statements(&*stores[0], writes).await.unwrap_or_else(|error| panic!("inspect failed: {error}"));
+    let answers = at_once(stores, &statements).await.map(Some);
+    let outcome = (answers, shape(&*stores[0], start.name()).await.expect("inspect works"));
+    let allowed = allowed(start, writes, &statements).await;
+    assert!(
+        allowed.contains(&outcome),
+        "{kinds:?} ran at once on a name that was {:?}. The outcome\n  {outcome:?}\nis none that one after the other can have:\n  {allowed:?}",
+        start.before()
+    );
+}
+
+/// Sends all at the same moment, in turn by one process and another.
+async fn at_once<const N: usize>(
+    stores: &[Arc<dyn LeaseStore>; 2],
+    statements: &[Statement; N],
+) -> [Answer; N] {
+    let start = Arc::new(Barrier::new(N));
+    let tasks = statements.iter().zip(stores.iter().cycle()).map(|(statement, store)| {
+        let (store, statement, start) = (Arc::clone(store), statement.clone(), Arc::clone(&start));
         tokio::spawn(async move {
             start.wait().await;
             statement.run(&*store).await.unwrap_or_else(|error| {
@@ -70,21 +132,43 @@ async fn at_once(stores: &[Arc<dyn LeaseStore>; 2], statements: &[Statement; 2])
             })
         })
     });
-    [
-        one.await.expect("the first of two statements failed"),
-        two.await.expect("the second of two statements failed"),
-    ]
+    let answers =
+        join_all(tasks).await.into_iter().map(|task| task.expect("a statement among others failed"));
+    answers.collect::<Vec<_>>().try_into().expect("as many answers as statements")
 }
 
-/// What either order gives, and what is left when a statement was refused for the row being busy.
-async fn allowed(start: &Start, writes: [(Write, &Claim); 2], statements: &[Statement; 2]) -> Vec<Outcome> {
-    let mut outcomes = vec![start.model(writes, &[0, 1]).await, start.model(writes, &[1, 0]).await];
-    for (refused, other) in [(0, 1), (1, 0)] {
-        if let Some(refusal) = statements[refused].refusal() {
-            let (mut answers, left) = start.model(writes, &[other]).await;
-            answers[refused] = Some(refusal);
+/// What each order gives, also when statements were refused for the row being busy.
+async fn allowed<const N: usize>(
+    start: &Start,
+    writes: [(Write, &Claim); N],
+    statements: &[Statement; N],
+) -> Vec<Outcome<N>> {
+    let mut outcomes = Vec::new();
+    for order in orders(N) {
+        let refused: Vec<usize> = (0..N).filter(|which| !order.contains(which)).collect();
+        let refusals: Option<Vec<Answer>> =
+            refused.iter().map(|&which| statements[which].refusal()).collect();
+        if let Some(refusals) = refusals.filter(|_| !order.is_empty()) {
+            let (mut answers, left) = start.model(writes, &order).await;
+            for (which, refusal) in refused.into_iter().zip(refusals) {
+                answers[which] = Some(refusal);
+            }
             outcomes.push((answers, left));
         }
     }
     outcomes
+}
+
+/// Every order of some or all of the first `n` numbers.
+fn orders(n: usize) -> Vec<Vec<usize>> {
+    let mut orders = vec![Vec::new()];
+    let mut begun = 0;
+    while begun < orders.len() {
+        for next in (0..n).filter(|next| !orders[begun].contains(next)).collect::<Vec<_>>() {
+            let longer = [&orders[begun][..], &[next]].concat();
+            orders.push(longer);
+        }
+        begun += 1;
+    }
+    orders
 }

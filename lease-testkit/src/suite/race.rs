@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use lease_core::store::{Claim, ClaimAnswer, ConditionalAnswer, Holding, RenewAnswer, SlotAnswer};
@@ -15,32 +15,41 @@ use super::context::{Context, claim_of, holding, slot, term, unfinished};
 use super::process::{Process, RENEWED, WITHIN};
 
 /// How many race for each name, half of them on each of two stores.
-const RACERS: usize = 8;
+pub(super) const RACERS: usize = 8;
 /// How many names are raced for.
-const ROUNDS: usize = 6;
+pub(super) const ROUNDS: usize = 6;
 /// More than a store has connections.
-const CROWD: usize = 64;
+pub(super) const CROWD: usize = 64;
 
-/// Lets all racers attempt a claim of `name` at once; the answers, with the token of each.
-async fn race<A: Future<Output = Option<Term>> + Send + 'static>(
+/// Lets so many racers attempt a claim of `name` at once; the answers, with the token of each.
+pub(super) async fn race<A: Future<Output = Option<Term>> + Send + 'static>(
     stores: &[Process; 2],
+    racers: usize,
     name: &LeaseName,
     attempt: impl Fn(Process, Claim) -> A,
 ) -> Vec<(Holder, Option<Term>)> {
-    let start = Arc::new(Barrier::new(RACERS));
-    let tasks = stores.iter().cycle().take(RACERS).map(|store| {
+    let start = Arc::new(Barrier::new(racers));
+    let tasks = stores.iter().cycle().take(racers).map(|store| {
         let (claim, start) = (claim_of(name), Arc::clone(&start));
         let (holder, attempt) = (claim.holder, attempt(store.clone(), claim));
         tokio::spawn(async move {
             start.wait().await;
-            (holder, attempt.await)
+            let Ok(answer) = timeout(WITHIN, attempt).await else {
+                panic!("no answer within {WITHIN:?} to a claim by {holder:?}");
+            };
+            (holder, answer)
         })
     });
     join_all(tasks).await.into_iter().map(|task| task.expect("a racer failed")).collect()
 }
 
 /// Holds the store to exactly one grant, under the term next in line, of the token in the row.
-async fn has_one_winner(cx: &Context, name: &LeaseName, racers: &[(Holder, Option<Term>)], next: i64) {
+pub(super) async fn has_one_winner(
+    cx: &Context,
+    name: &LeaseName,
+    racers: &[(Holder, Option<Term>)],
+    next: i64,
+) {
     let granted: Vec<_> = racers.iter().filter(|(_, granted)| granted.is_some()).collect();
     assert!(
         granted.len() == 1,
@@ -60,14 +69,14 @@ async fn claim(store: Process, claim: Claim) -> Option<Term> {
     }
 }
 
-fn granted(answer: ConditionalAnswer) -> Option<Term> {
+pub(super) fn granted(answer: ConditionalAnswer) -> Option<Term> {
     match answer {
         ConditionalAnswer::Granted(term) => Some(term),
         ConditionalAnswer::Moved => None,
     }
 }
 
-async fn stores(cx: &Context) -> [Process; 2] {
+pub(super) async fn stores(cx: &Context) -> [Process; 2] {
     [cx.store.clone(), cx.another().await]
 }
 
@@ -75,35 +84,16 @@ pub(crate) async fn a_new_name_has_one_winner(cx: &Context) {
     let stores = stores(cx).await;
     for n in 0..ROUNDS {
         let name = cx.name(&format!("job {n}"));
-        let racers = race(&stores, &name, claim).await;
+        let racers = race(&stores, RACERS, &name, claim).await;
         has_one_winner(cx, &name, &racers, 1).await;
     }
 }
 
 pub(crate) async fn sixty_four_new_names_claimed_at_once_are_all_granted(cx: &Context) {
-    let names = (0..CROWD).map(|n| cx.name(&format!("job {n}")));
-    for (claim, answer) in crowd(cx, names.collect()).await {
-        assert_eq!(answer, ClaimAnswer::Granted(Term::FIRST), "{:?} is claimed by nobody else", claim.name);
-        let row = cx.row(&claim.name).await;
-        assert_eq!((row.holder, row.term), (claim.holder, Term::FIRST), "the row of {:?}", claim.name);
-    }
-}
-
-pub(crate) async fn sixty_four_claims_of_one_new_name_have_one_winner(cx: &Context) {
-    let name = cx.name("job");
-    let racers = crowd(cx, vec![name.clone(); CROWD]).await.into_iter().map(|(claim, answer)| match answer {
-        ClaimAnswer::Granted(term) => (claim.holder, Some(term)),
-        ClaimAnswer::Held => (claim.holder, None),
-    });
-    has_one_winner(cx, &name, &racers.collect::<Vec<_>>(), 1).await;
-}
-
-/// Claims all names at once, half of them on each of two stores; every claim is answered in time.
-async fn crowd(cx: &Context, names: Vec<LeaseName>) -> Vec<(Claim, ClaimAnswer)> {
-    let start = Arc::new(Barrier::new(names.len()));
+    let start = Arc::new(Barrier::new(CROWD));
     let stores = stores(cx).await;
-    let tasks = stores.iter().cycle().zip(&names).map(|(store, name)| {
-        let (store, claim, start) = (store.clone(), claim_of(name), Arc::clone(&start));
+    let tasks = stores.iter().cycle().take(CROWD).enumerate().map(|(n, store)| {
+        let (store, claim, start) = (store.clone(), cx.claim(&format!("job {n}")), Arc::clone(&start));
         tokio::spawn(async move {
             start.wait().await;
             let Ok(answer) = timeout(WITHIN, store.claim(&claim)).await else {
@@ -112,7 +102,18 @@ async fn crowd(cx: &Context, names: Vec<LeaseName>) -> Vec<(Claim, ClaimAnswer)>
             (claim, answer.ok())
         })
     });
-    join_all(tasks).await.into_iter().map(|task| task.expect("a claimer failed")).collect()
+    for task in join_all(tasks).await {
+        let (claim, answer) = task.expect("a claimer failed");
+        assert_eq!(answer, ClaimAnswer::Granted(Term::FIRST), "{:?} is claimed by nobody else", claim.name);
+        let row = cx.row(&claim.name).await;
+        assert_eq!((row.holder, row.term), (claim.holder, Term::FIRST), "the row of {:?}", claim.name);
+    }
+}
+
+pub(crate) async fn sixty_four_claims_of_one_new_name_have_one_winner(cx: &Context) {
+    let (stores, name) = (stores(cx).await, cx.name("job"));
+    let racers = race(&stores, CROWD, &name, claim).await;
+    has_one_winner(cx, &name, &racers, 1).await;
 }
 
 pub(crate) async fn an_expired_name_has_one_winner(cx: &Context) {
@@ -123,7 +124,7 @@ pub(crate) async fn an_expired_name_has_one_winner(cx: &Context) {
     }
     cx.expire().await;
     for name in names {
-        let racers = race(&stores, &name, claim).await;
+        let racers = race(&stores, RACERS, &name, claim).await;
         has_one_winner(cx, &name, &racers, 2).await;
     }
 }
@@ -133,7 +134,7 @@ pub(crate) async fn a_released_name_has_one_winner(cx: &Context) {
     for n in 0..ROUNDS {
         let former = cx.hold(&format!("job {n}")).await;
         cx.release(&former).await;
-        let racers = race(&stores, &former.name, claim).await;
+        let racers = race(&stores, RACERS, &former.name, claim).await;
         has_one_winner(cx, &former.name, &racers, 2).await;
     }
 }
@@ -143,73 +144,11 @@ pub(crate) async fn an_observed_state_has_one_winner(cx: &Context) {
     for n in 0..ROUNDS {
         let former = cx.hold(&format!("job {n}")).await;
         let seen = cx.row(&former.name).await.observed();
-        let racers = race(&stores, &former.name, move |store, claim| async move {
+        let racers = race(&stores, RACERS, &former.name, move |store, claim| async move {
             granted(store.claim_observed(&claim, &seen).await.ok())
         })
         .await;
         has_one_winner(cx, &former.name, &racers, 2).await;
-    }
-}
-
-pub(crate) async fn a_slot_of_a_new_name_has_one_winner(cx: &Context) {
-    slot_has_one_winner(cx, false).await;
-}
-
-pub(crate) async fn a_slot_of_a_free_name_has_one_winner(cx: &Context) {
-    slot_has_one_winner(cx, true).await;
-}
-
-async fn slot_has_one_winner(cx: &Context, had_a_round: bool) {
-    let stores = stores(cx).await;
-    for n in 0..ROUNDS {
-        let end = format!("job {n}");
-        if had_a_round {
-            cx.cut_short(&end, slot(1)).await;
-        }
-        let name = cx.name(&end);
-        let racers = race(&stores, &name, |store, claim| async move {
-            match store.claim_slot(&claim, slot(2)).await.ok() {
-                SlotAnswer::Granted { term, .. } => Some(term),
-                SlotAnswer::Held | SlotAnswer::Passed => None,
-                SlotAnswer::NotYet(wait) => panic!("a slot of 2020 is said to come in {wait:?}"),
-            }
-        })
-        .await;
-        has_one_winner(cx, &name, &racers, if had_a_round { 2 } else { 1 }).await;
-        assert_eq!(cx.row(&name).await.slot, Some(slot(2)));
-    }
-}
-
-pub(crate) async fn different_slots_of_a_name_have_one_winner(cx: &Context) {
-    let stores = stores(cx).await;
-    for n in 0..ROUNDS {
-        let name = cx.name(&format!("job {n}"));
-        let next = AtomicI64::new(0);
-        let racers = race(&stores, &name, |store, claim| {
-            let slot = slot(next.fetch_add(1, Ordering::Relaxed));
-            async move {
-                match store.claim_slot(&claim, slot).await.ok() {
-                    SlotAnswer::Granted { term, .. } => Some(term),
-                    _ => None,
-                }
-            }
-        })
-        .await;
-        has_one_winner(cx, &name, &racers, 1).await;
-    }
-}
-
-pub(crate) async fn a_rerun_has_one_winner(cx: &Context) {
-    let stores = stores(cx).await;
-    for n in 0..ROUNDS {
-        let round = cx.cut_short(&format!("job {n}"), slot(1)).await;
-        let seen = unfinished(&round.name, slot(1), 1);
-        let racers = race(&stores, &round.name, |store, claim| {
-            let seen = seen.clone();
-            async move { granted(store.claim_rerun(&claim, &seen).await.ok()) }
-        })
-        .await;
-        has_one_winner(cx, &round.name, &racers, 2).await;
     }
 }
 
@@ -220,7 +159,7 @@ pub(crate) async fn claims_of_every_kind_on_one_free_name_have_one_winner(cx: &C
         let seen = cx.row(&round.name).await.observed();
         let cut_short = unfinished(&round.name, slot(1), 1);
         let kind = AtomicUsize::new(n);
-        let racers = race(&stores, &round.name, |store, own| {
+        let racers = race(&stores, RACERS, &round.name, |store, own| {
             let kind = kind.fetch_add(1, Ordering::Relaxed) % 4;
             let cut_short = cut_short.clone();
             async move {

@@ -1,8 +1,11 @@
 //! Claims of a name for one instant of a schedule.
 
+use std::slice;
 use std::time::Duration;
 
-use lease_core::store::{Claim, ClaimAnswer, DbTime, LeaseRow, RenewAnswer, SlotAnswer, SlotEnd, Superseded};
+use lease_core::store::{
+    Claim, ClaimAnswer, DbTime, FinishAnswer, LeaseRow, RenewAnswer, SlotAnswer, SlotEnd, Superseded,
+};
 use lease_core::{LeaseName, Slot, TTL_MAX};
 
 use super::context::{Context, LONG, claim_of, end_of, row_of, slot, slot_at, term, unfinished};
@@ -189,6 +192,22 @@ pub(crate) async fn an_instant_skipped_by_the_former_round_is_passed(cx: &Contex
         is_refused(cx, &round.name, skipped, SlotAnswer::Passed).await;
     }
     cx.store.claim_slot(&claim_of(&round.name), slot(5)).await.is(granted(2));
+}
+
+/// A replica whose clock is behind, or that was paused: what kept it out is not the lease, which is long gone.
+pub(crate) async fn an_instant_finished_at_once_is_refused_to_who_comes_when_the_ttl_has_passed(
+    cx: &Context,
+) {
+    let round = Claim { ttl: cx.brief(), ..cx.claim("job") };
+    cx.store.claim_slot(&round, slot(1)).await.is(granted(1));
+    cx.store.finish_slot(&end_of(&round, slot(1))).await.is(FinishAnswer::Finished);
+    cx.expire().await;
+    let late = cx.another().await;
+    for n in [1, 0] {
+        late.claim_slot(&claim_of(&round.name), slot(n)).await.is(SlotAnswer::Passed);
+    }
+    late.unfinished_slots(slice::from_ref(&round.name)).await.is(Vec::new());
+    late.claim_slot(&claim_of(&round.name), slot(2)).await.is(granted(2));
 }
 
 pub(crate) async fn a_round_is_a_lease_like_any_other(cx: &Context) {

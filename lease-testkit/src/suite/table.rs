@@ -161,6 +161,7 @@ macro_rules! __for_all_cases {
                 a_round_given_up_after_its_rerun_is_named_as_rerun
                 a_round_whose_lease_a_plain_claim_took_is_given_up_by_the_next_slot
                 an_instant_skipped_by_the_former_round_is_passed
+                an_instant_finished_at_once_is_refused_to_who_comes_when_the_ttl_has_passed
                 a_round_is_a_lease_like_any_other
                 only_the_name_asked_for_takes_the_slot
             }
@@ -172,6 +173,7 @@ macro_rules! __for_all_cases {
                 a_passed_instant_is_recorded_as_skipped
                 a_passed_instant_not_later_than_the_last_is_ignored
                 a_passed_instant_the_databases_clock_has_not_reached_is_ignored
+                a_passed_instant_is_recorded_once_the_databases_clock_reaches_it
                 a_lease_known_to_be_lost_is_not_given_back_but_its_end_recorded
                 a_plain_successor_keeps_its_lease_and_the_end_is_recorded
                 the_end_recorded_after_a_loss_says_so_once
@@ -194,6 +196,7 @@ macro_rules! __for_all_cases {
                 a_name_without_slots_is_not_found_claimed_or_not
                 the_term_named_is_the_one_in_the_row
                 only_the_names_asked_for_are_answered
+                a_name_given_twice_is_answered_once
                 a_thousand_names_are_asked_for_at_once
                 asking_changes_nothing
             }
@@ -226,24 +229,37 @@ macro_rules! __for_all_cases {
                 an_expired_name_has_one_winner
                 a_released_name_has_one_winner
                 an_observed_state_has_one_winner
-                a_slot_of_a_new_name_has_one_winner
-                a_slot_of_a_free_name_has_one_winner
-                different_slots_of_a_name_have_one_winner
-                a_rerun_has_one_winner
                 claims_of_every_kind_on_one_free_name_have_one_winner
                 no_two_hold_at_once_and_no_term_repeats
                 renewals_of_a_lease_from_two_processes_are_not_lost
                 batches_in_opposite_orders_neither_fail_nor_lose_a_lease
                 a_holder_renews_while_others_claim
             }
+            slot_race {
+                a_slot_of_a_new_name_has_one_winner
+                a_slot_of_a_free_name_has_one_winner
+                sixty_four_claims_of_one_slot_of_a_new_name_have_one_winner
+                sixty_four_claims_of_one_slot_of_a_free_name_have_one_winner
+                different_slots_of_a_name_have_one_winner
+                a_rerun_has_one_winner
+                sixty_four_reruns_of_one_round_have_one_winner
+                an_instant_is_claimed_or_skipped_and_never_both
+                each_instant_is_granted_once_to_eight_that_follow_one_schedule
+            }
             pairs {
                 on_a_held_name_act_one_after_the_other
                 on_an_expired_name_act_one_after_the_other
+                on_a_finished_name_act_one_after_the_other
+                on_a_new_name_act_one_after_the_other
+                three_about_a_running_round_act_one_after_the_other
+                three_about_an_expired_round_act_one_after_the_other
             }
             dropped {
                 a_write_on_a_held_name_takes_place_whole_or_not_at_all
                 a_write_on_an_expired_name_takes_place_whole_or_not_at_all
+                a_write_on_a_new_name_takes_place_whole_or_not_at_all
                 a_claim_can_be_undone_by_releasing_its_token
+                a_round_granted_without_anybody_knowing_is_still_to_be_had_once
                 statements_in_great_number_leave_the_store_usable
             }
             model {

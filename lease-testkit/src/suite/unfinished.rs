@@ -92,6 +92,12 @@ pub(crate) async fn only_the_names_asked_for_are_answered(cx: &Context) {
     has_one(cx, &unfinished(&asked.name, slot(1), 1)).await;
 }
 
+pub(crate) async fn a_name_given_twice_is_answered_once(cx: &Context) {
+    let round = cx.cut_short("job", slot(1)).await;
+    let names = [round.name.clone(), cx.name("never"), round.name.clone()];
+    cx.store.unfinished_slots(&names).await.is(vec![unfinished(&round.name, slot(1), 1)]);
+}
+
 pub(crate) async fn a_thousand_names_are_asked_for_at_once(cx: &Context) {
     let mut names: Vec<LeaseName> = (0..1_000).map(|n| cx.name(&format!("none {n}"))).collect();
     let mut found = Vec::new();

@@ -24,11 +24,8 @@ impl Mutant {
         claim: &Claim,
         within: Duration,
     ) -> Result<ClaimAnswer, StoreError> {
-        if matches!(self.broken, Broken::CrowdFails | Broken::CrowdIsHeld) && self.gates.crowd().await {
-            return match self.broken {
-                Broken::CrowdIsHeld => Ok(ClaimAnswer::Held),
-                _ => Err(StoreError::new(ErrorKind::Busy, "no connection is free")),
-            };
+        if let Some(answer) = self.is_crowded(ClaimAnswer::Held).await {
+            return answer;
         }
         let prepared = match self.claim_prepared(claim, within).await {
             Err(_) if self.is(Broken::ErrorAsHeld) => return Ok(ClaimAnswer::Held),

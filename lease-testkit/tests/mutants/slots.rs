@@ -1,10 +1,11 @@
 //! Wrong ways to claim, finish and rerun the instants of a schedule.
 
+use std::slice;
 use std::time::Duration;
 
 use lease_core::store::{
-    Claim, ConditionalAnswer, DbTime, FinishAnswer, SlotAnswer, SlotEnd, StoreError, Superseded,
-    UnfinishedSlot,
+    Claim, ConditionalAnswer, DbTime, FinishAnswer, LeaseRow, SlotAnswer, SlotEnd, StoreError, Superseded,
+    UnfinishedSlot, millis,
 };
 use lease_core::{LeaseName, LeaseStore, Slot, Term};
 
@@ -20,6 +21,9 @@ impl Mutant {
         slot: Slot,
         within: Duration,
     ) -> Result<SlotAnswer, StoreError> {
+        if let Some(answer) = self.is_crowded(SlotAnswer::Held).await {
+            return answer;
+        }
         let (inner, name) = (&self.inner, &claim.name);
         let slot = match Slot::from_millis(slot.as_millis() / 1_000 * 1_000) {
             Some(second) if self.is(Broken::SlotInSeconds) => second,
@@ -28,6 +32,7 @@ impl Mutant {
         let read = inner.inspect(name, within).await?;
         let last = read.row.as_ref().and_then(|row| row.slot);
         let free = read.row.as_ref().is_none_or(|row| !row.is_live(read.now));
+        self.overlook_what_ends_a_round(&read, slot).await?;
         match self.broken {
             Broken::SlotTwice if free && last == Some(slot) => inner.edit_row(name, |row| row.slot = None),
             Broken::SlotBackwards if free && last.is_some_and(|last| last > slot) => {
@@ -49,6 +54,7 @@ impl Mutant {
             Broken::SlotTakesHeld if !free && last.is_none_or(|last| last < slot) => {
                 inner.edit_row(name, |row| row.expires_at = DbTime::RELEASED);
             }
+            Broken::HeldBeforePassed if !free => return Ok(SlotAnswer::Held),
             Broken::SlotExclusive if slot.as_millis() == read.now.as_millis() => {
                 return Ok(SlotAnswer::NotYet(Duration::ZERO));
             }
@@ -60,6 +66,15 @@ impl Mutant {
             Broken::SlotIgnoresTermRead if free && last.is_some_and(|last| last < slot) => {
                 self.gates.meet().await;
                 inner.edit_row(name, |row| (row.slot, row.expires_at) = (last, DbTime::RELEASED));
+            }
+            Broken::SlotForgottenAfterTtl if read.row.as_ref().is_some_and(|row| is_over(row, read.now)) => {
+                inner.edit_row(name, |row| row.slot = None);
+            }
+            Broken::SlotIsTwoSteps if read.row.is_none() => {
+                inner.claim(claim, within).await?;
+                yield_now().await;
+                inner.edit_row(name, |row| (row.slot, row.unfinished_slot) = (Some(slot), Some(slot)));
+                return Ok(SlotAnswer::Granted { term: Term::FIRST, superseded: None });
             }
             _ => {}
         }
@@ -73,6 +88,10 @@ impl Mutant {
             Broken::SupersededAlways => last.map(|slot| Superseded { slot, rerun: false }),
             Broken::SlotNotUnfinished => {
                 inner.edit_row(name, |row| row.unfinished_slot = None);
+                return Ok(answer);
+            }
+            Broken::SlotKeepsTerm => {
+                inner.edit_row(name, |row| row.term = read.row.map_or(row.term, |before| before.term));
                 return Ok(answer);
             }
             _ => return Ok(answer),
@@ -90,8 +109,16 @@ impl Mutant {
             return inner.finish_slot(end, within).await;
         };
         let finished_before = before.unfinished_slot.is_none();
+        if self.overlooks_ends() && !finished_before {
+            self.gates.meet().await;
+        }
         let mut end = end.clone();
         match self.broken {
+            Broken::FinishIgnoresHolder => end.holder = before.holder,
+            Broken::FinishSkipExclusive => {
+                let now = inner.inspect(name, within).await?.now;
+                end.passed = end.passed.filter(|passed| passed.as_millis() != now.as_millis());
+            }
             Broken::FinishIgnoresLost => end.lost = false,
             Broken::FinishForgetsPassed => end.passed = None,
             Broken::FinishWantsLive => {
@@ -114,6 +141,12 @@ impl Mutant {
             }
             (Broken::FinishAlwaysRecorded, FinishAnswer::Lost { .. }) => {
                 return Ok(FinishAnswer::Lost { recorded: true });
+            }
+            (Broken::FinishDeniesRecord, FinishAnswer::Lost { .. }) => {
+                return Ok(FinishAnswer::Lost { recorded: false });
+            }
+            (Broken::FinishKeepsName, FinishAnswer::Finished) => {
+                inner.edit_row(name, |row| row.expires_at = before.expires_at);
             }
             (Broken::FinishReopensLater, FinishAnswer::Lost { .. }) => {
                 inner.edit_row(name, |row| row.slot = Some(end.slot));
@@ -147,6 +180,12 @@ impl Mutant {
             return self.inner.unfinished_slots(&all, within).await;
         }
         match self.broken {
+            Broken::UnfinishedTwice => {
+                found.clear();
+                for name in names {
+                    found.extend(self.inner.unfinished_slots(slice::from_ref(name), within).await?);
+                }
+            }
             Broken::UnfinishedForgetsTerm => found.iter_mut().for_each(|found| found.term = Term::FIRST),
             Broken::UnfinishedStopsShort => {
                 found.retain(|found| names.iter().take(999).any(|name| *name == found.name));
@@ -185,8 +224,12 @@ impl Mutant {
         unfinished: &UnfinishedSlot,
         within: Duration,
     ) -> Result<ConditionalAnswer, StoreError> {
+        if let Some(answer) = self.is_crowded(ConditionalAnswer::Moved).await {
+            return answer;
+        }
         let (inner, name) = (&self.inner, &claim.name);
         let mut unfinished = unfinished.clone();
+        self.overlook_what_ends_a_round(&inner.inspect(name, within).await?, unfinished.slot).await?;
         match (self.broken, self.row(name).await?) {
             (Broken::RerunWantsReleased, Some(row)) if row.expires_at != DbTime::RELEASED => {
                 return Ok(ConditionalAnswer::Moved);
@@ -209,8 +252,12 @@ impl Mutant {
             _ => {}
         }
         let answer = inner.claim_rerun(claim, &unfinished, within).await?;
-        if self.is(Broken::RerunTwice) && answer != ConditionalAnswer::Moved {
-            inner.edit_row(name, |row| row.rerun_slot = None);
+        if answer != ConditionalAnswer::Moved {
+            match self.broken {
+                Broken::RerunTwice => inner.edit_row(name, |row| row.rerun_slot = None),
+                Broken::RerunKeepsTerm => inner.edit_row(name, |row| row.term = unfinished.term),
+                _ => {}
+            }
         }
         Ok(answer)
     }
@@ -226,4 +273,10 @@ impl Mutant {
             _ => last,
         })
     }
+}
+
+/// Whether the round was finished, and its ttl has passed.
+fn is_over(row: &LeaseRow, now: DbTime) -> bool {
+    let until = row.claimed_at.as_millis().saturating_add(millis(row.ttl));
+    row.unfinished_slot.is_none() && until <= now.as_millis()
 }
