@@ -65,6 +65,8 @@ const ALLOWED: &[(&str, Act, &str)] = &[
     ("claim.rs", Act::Sleep, "a claim of unknown outcome is released again and again"),
     ("give_back.rs", Act::Sleep, "the end of a lease is told again and again"),
     ("elect.rs", Act::Sleep, "candidates wait between two looks at a held name"),
+    ("watch.rs", Act::Sleep, "a watcher waits between two looks"),
+    ("events.rs", Act::Spawn, "the thread of the hook that is told of events"),
     ("run.rs", Act::Spawn, "the user's work and its supervisor are tasks of their own"),
     ("watchdog.rs", Act::Spawn, "the one OS thread, and one for a failing hook"),
     ("clock.rs", Act::Sleep, "waiting is defined there, on the clock"),
