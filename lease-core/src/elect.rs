@@ -10,8 +10,11 @@ use crate::clock::{Moment, sleep_until};
 use crate::error::{Error, ErrorKind};
 use crate::leases::{Claimed, Leases, Refusal};
 use crate::store::{Hint, Notices, Observed};
-use crate::takeover::{Look, Observer};
+use crate::takeover::{Look, Observer, claim_past_the_dead};
 use crate::{Lease, LeaseName, RunError, Tenure};
+
+/// How many looks at a name mere hints can lead to.
+const LOOKS_PER_TICK: u32 = 20;
 
 impl Leases {
     /// Claims a name, waiting until it is granted or `within` has passed by the local clock.
@@ -101,7 +104,13 @@ async fn campaign(
     let mut wanted = Wanted::Name;
     loop {
         let took = matches!(wanted, Wanted::Observed(_));
-        let answer = match claim::<Lease>(client, name.clone(), wanted).await {
+        let is_last = give_up.is_some_and(|give_up| clock.now() >= give_up);
+        let answer = match wanted {
+            // No look follows on this one.
+            Wanted::Name if is_last => claim_past_the_dead::<Lease>(client, name.clone(), wanted).await,
+            _ => claim(client, name.clone(), wanted).await,
+        };
+        let answer = match answer {
             Ok(Answer::Granted { lease, .. }) => return Ok(Some(lease)),
             Ok(Answer::Refused(_)) => Ok(None),
             Err(error) if error.retry_helps() => Err(error),
@@ -150,6 +159,7 @@ async fn wait(
         }
     }
     let until = give_up.map_or(until, |give_up| until.min(give_up));
+    let mut looked = started;
     loop {
         let hint = tokio::select! {
             () = sleep_until(clock, until) => return Wanted::Name,
@@ -158,6 +168,9 @@ async fn wait(
         if hint == Hint::GivenBack {
             return Wanted::Name;
         }
+        // A busy database may hint all the time.
+        sleep_until(clock, (looked + timings.tick() / LOOKS_PER_TICK).min(until)).await;
+        looked = clock.now();
         match next_look(client, name, observer).await {
             Next::Take(dead) => return Wanted::Observed(dead),
             Next::Claim => return Wanted::Name,

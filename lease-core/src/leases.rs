@@ -144,7 +144,7 @@ impl Leases {
     /// back or its row has expired.
     ///
     /// Work, and so every [`Tenure`] that is out, is waited for without a bound. After it, this takes at
-    /// most a ttl, a margin and two attempts, and more than a moment only if the database does not answer. With rounds
+    /// most a ttl, a margin and three attempts, and more than a moment only if the database does not answer. With rounds
     /// that ran to their end, twice that: their end is told for so long, then the name is given back.
     /// Dropping the future leaves the shutdown going on.
     pub async fn close(&self) {

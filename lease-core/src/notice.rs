@@ -1,7 +1,7 @@
 //! Hints that a name was given back, so that who waits for it need not wait for the next look.
 
 use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use crate::LeaseName;
 
@@ -69,12 +69,27 @@ impl Notices {
     }
 
     async fn wait(&mut self, is_meant: impl Fn(&LeaseName) -> bool) -> Hint {
-        loop {
-            match self.0.recv().await {
-                Ok(Some(heard)) if !is_meant(&heard) => {}
-                Ok(Some(_)) => return Hint::GivenBack,
-                Ok(None) | Err(RecvError::Lagged(_)) => return Hint::Perhaps,
+        let hint = |heard: &Option<LeaseName>| match heard {
+            Some(heard) if !is_meant(heard) => None,
+            Some(_) => Some(Hint::GivenBack),
+            None => Some(Hint::Perhaps),
+        };
+        let mut heard = loop {
+            let heard = match self.0.recv().await {
+                Ok(heard) => hint(&heard),
+                Err(RecvError::Lagged(_)) => Some(Hint::Perhaps),
                 Err(RecvError::Closed) => return std::future::pending().await,
+            };
+            if let Some(heard) = heard {
+                break heard;
+            }
+        };
+        // What was heard by now is one hint: who has missed a hundred looks once.
+        loop {
+            match self.0.try_recv() {
+                Ok(more) if hint(&more) == Some(Hint::GivenBack) => heard = Hint::GivenBack,
+                Ok(_) | Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return heard,
             }
         }
     }
