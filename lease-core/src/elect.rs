@@ -19,11 +19,14 @@ const LOOKS_PER_TICK: u32 = 20;
 impl Leases {
     /// Claims a name, waiting until it is granted or `within` has passed by the local clock.
     ///
-    /// Between two attempts it sleeps until the holder's row expires, at most a
-    /// [`campaign_interval`](crate::Timings::campaign_interval) with up to a fifth more at random.
+    /// Between two attempts it sleeps until the holder's row expires, or the store hears that the name was given back, at
+    /// most a [`campaign_interval`](crate::Timings::campaign_interval) with up to a fifth more at random. A holder whose row
+    /// it has seen unchanged for the row's whole ttl and a margin, on the local clock, is dead whatever the database's clock
+    /// says: it would have renewed. The name is taken from it then.
     /// Failures that may pass (the database out of reach, busy, read-only) are waited out as well.
     ///
-    /// It can take two attempts longer, when the database is slow to answer.
+    /// It can take two attempts longer, and with a [probe](crate::LeasesBuilder::probe) four, when the database is slow to
+    /// answer.
     ///
     /// Dropping the future leaves nothing behind: a claim in flight ends by itself, and a grant
     /// that nobody waits for is given back.

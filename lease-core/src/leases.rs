@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::claim::{Answer, Wanted};
 use crate::client::Client;
@@ -239,6 +240,8 @@ impl Refusal {
         let seen = self.client.inspect(&self.name).await?;
         let mut sighting = self.client.sighting(self.name.clone(), seen);
         let waited = self.client.setup.clock.now().since(self.asked);
+        // The database's clock was read twice, in whole milliseconds.
+        let waited = waited + Duration::from_millis(1);
         sighting.raced = sighting.claimed_ago().is_some_and(|ago| ago <= waited);
         Ok(sighting)
     }

@@ -41,7 +41,8 @@ impl Notifier {
         self.0.receiver_count() > 0
     }
 
-    /// A name may have been given back; `None`: any name may.
+    /// A name may have been given back; `None`: any name may. Never waits. Who listens looks at most a few hundred times a
+    /// second for the latter, however often it is said.
     pub fn given_back(&self, name: Option<LeaseName>) {
         // Nobody may be listening.
         drop(self.0.send(name));

@@ -453,7 +453,13 @@ impl LeaseState {
             reason: self.reason().unwrap_or(LossReason::Refused),
             lost_for: self.now().since(lost_at),
         };
-        self.tell(Transition::Stuck);
+        self.status.send_if_modified(|status| {
+            // Under the lock, as the others: the last tenure may have gone by now, and the name with it.
+            if !matches!(status.settled, Settled::Done) {
+                self.tell(Transition::Stuck);
+            }
+            false
+        });
         let (hook, told) = (Arc::clone(&self.setup.on_stuck), stuck.clone());
         watchdog::call_apart(Arc::new(move || hook(&told)));
         watchdog::log_apart(move || {

@@ -94,7 +94,7 @@ async fn a_holder_raced_only_if_it_claimed_while_we_did() {
     let world = World::new();
     let holder = granted(world.other().claim("nightly").await.unwrap());
     // It was there before.
-    world.play(MS).await;
+    world.play(MS * 2).await;
     let refusal = refused(world.leases.claim("nightly").await.unwrap());
     assert!(!refusal.holder().await.unwrap().raced());
 
