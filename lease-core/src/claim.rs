@@ -19,7 +19,6 @@ use crate::client::{Client, Open};
 use crate::clock::{Moment, sleep_until, timeout_at};
 use crate::driver::{self, Command};
 use crate::error::{Effect, Error, ErrorKind, StoreError};
-use crate::events::Transition;
 use crate::give_back::announce;
 use crate::renewal::Renewal;
 use crate::state::LeaseState;
@@ -134,7 +133,7 @@ fn no_driver(name: &LeaseName) -> Error {
 }
 
 pub(crate) fn closed(name: &LeaseName) -> Error {
-    Error::own(ErrorKind::Closed, format!("cannot claim lease {name:?}: Leases is shutting down"))
+    Error::own(ErrorKind::Closed, format!("nothing more is asked of lease {name:?}: Leases is shutting down"))
 }
 
 type Reply<H> = oneshot::Sender<Result<Answer<H>, Error>>;
@@ -168,7 +167,6 @@ async fn in_flight<H: Handle>(
                 Arc::clone(&client.setup),
                 started,
             );
-            state.tell(Transition::Claimed);
             let lease = handed_out::<H>(&client, state, started, open);
             let answer = lease.map(|lease| Answer::Granted { lease, superseded });
             // Refused when the caller has gone: the lease is dropped here, and so given back.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::elect::pause;
 use crate::error::Error;
-use crate::give_back::announce;
+
 use crate::sighting::{Sighting, Standing};
 use crate::store::{ClearAnswer, Observed, ResignAnswer};
 use crate::takeover::{Look, Observer};
@@ -31,9 +31,9 @@ impl Leases {
     /// Frees a name whose holder is dead, and answers what it freed; a name that is free already is answered as it is.
     ///
     /// Dead is proven, never supposed: by the [probe](crate::LeasesBuilder::probe), or by a row that nobody has
-    /// renewed for its whole ttl and a margin on our own clock, for which this watches it for at most `wait` (zero: no
-    /// watching). Nothing forces it. Freed is only the very state that was judged: a holder that renews before
-    /// the statement keeps its lease. Slots and the term stay.
+    /// renewed for its whole ttl and a margin on our own clock, for which this watches it for at most `wait`: not at all
+    /// where that proves nothing, and until it expires if that comes first. Nothing forces it. Freed is only the very state
+    /// that was judged: a holder that renews before the statement keeps its lease. Slots and the term stay.
     ///
     /// Dropping the future: the name may be freed all the same, now or later, if it is still as it was judged.
     ///
@@ -65,11 +65,13 @@ impl Leases {
                 (Look::Changed(_), None) if !first => return Err(ClearError::Live(Box::new(sighting))),
                 (Look::Changed(dead_at) | Look::Unchanged(dead_at), None) => dead_at,
             };
-            if dead_at > give_up {
+            let free_at = dead_at.min(now + sighting.expires_in().unwrap_or_default());
+            if free_at > give_up {
                 return Err(ClearError::Live(Box::new(sighting)));
             }
             first = false;
-            pause(client, &name, dead_at.min(now + timings.campaign_interval())).await?;
+            let again = free_at.min(now + timings.campaign_interval());
+            pause(client, &name, again.max(now + timings.tick())).await?;
         }
     }
 
@@ -78,10 +80,14 @@ impl Leases {
         let cleared = client.ask(|store, within| store.clear(name, &dead, within)).await;
         match cleared.map_err(|error| client.store_error("clear lease", name, error))? {
             ClearAnswer::Cleared => {
-                announce(&*client.store, &client.setup, name).await;
+                client.announce_apart(name.clone());
                 Ok(judged)
             }
-            ClearAnswer::Moved => Err(ClearError::Live(Box::new(client.look(name).await?))),
+            ClearAnswer::Moved => match client.look(name).await? {
+                live if live.standing() == Standing::Held => Err(ClearError::Live(Box::new(live))),
+                // It was given back meanwhile.
+                free => Ok(free),
+            },
         }
     }
 

@@ -10,8 +10,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use crate::attempt::attempt;
-use crate::driver::Command;
+use crate::driver::{Command, in_background};
 use crate::error::{Asked, Error};
+use crate::give_back::announce;
 use crate::state::Setup;
 use crate::store::StoreError;
 use crate::{Instance, LeaseName, LeaseStore, Probe};
@@ -99,6 +100,15 @@ impl Client {
     {
         let (clock, within) = (&self.setup.clock, self.setup.timings.attempt());
         attempt(clock, clock.now() + within, question(&*self.store, within)).await
+    }
+
+    /// Tells those who wait for a name that it is free. Nobody but `close` waits for this.
+    pub(crate) fn announce_apart(self: &Arc<Self>, name: LeaseName) {
+        let (client, open) = (Arc::clone(self), self.open());
+        in_background(&self.runtime, async move {
+            announce(&*client.store, &client.setup, &name).await;
+            drop(open);
+        });
     }
 
     pub(crate) fn store_error(

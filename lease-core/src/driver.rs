@@ -24,7 +24,7 @@ use crate::give_back::{Finish, Recorded};
 use crate::io_thread::runtime_thread;
 use crate::renewal::{Next, Renewal};
 use crate::state::{LeaseState, Settled, Setup};
-use crate::store::{Holding, RenewAnswer, Renewed, StoreError};
+use crate::store::{FinishAnswer, Holding, RenewAnswer, Renewed, StoreError};
 use crate::{ErrorKind, LeaseStore, LossReason};
 
 /// What the handles tell the driver.
@@ -164,7 +164,7 @@ impl Managed {
 enum Landed {
     Batch { started: Moment, ids: Vec<u64>, answer: Result<Vec<Option<Renewed>>, StoreError> },
     Single { started: Moment, id: u64, answer: Result<RenewAnswer, StoreError> },
-    Released,
+    Released { state: Arc<LeaseState>, is_free: bool, open: Open },
     Recorded { state: Arc<LeaseState>, recorded: Recorded, open: Open },
     Announced,
 }
@@ -333,15 +333,21 @@ impl Driver {
                 }
                 self.look_at_all([id]);
             }
-            Landed::Released => {
+            Landed::Released { state, is_free, open } => {
                 self.releasing -= 1;
                 self.send_releases();
+                if is_free {
+                    self.announce(state, open);
+                }
             }
             Landed::Recorded { state, recorded, open } => {
-                let on_record = recorded.answer.is_ok();
-                self.land_recorded(state.id, on_record);
+                let is_free = matches!(recorded.answer, Ok(FinishAnswer::Finished));
+                if is_free {
+                    state.given_back();
+                }
+                self.land_recorded(state.id, recorded.answer.is_ok());
                 recorded.tell();
-                if on_record {
+                if is_free {
                     self.announce(state, open);
                 }
             }

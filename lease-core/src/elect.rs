@@ -10,17 +10,23 @@ use crate::clock::{Moment, sleep_until};
 use crate::error::{Error, ErrorKind};
 use crate::leases::{Claimed, Leases, Refusal};
 use crate::store::{Hint, Notices, Observed};
-use crate::takeover::{Look, Observer};
+use crate::takeover::{Look, Observer, claim_past_the_dead};
 use crate::{Lease, LeaseName, RunError, Tenure};
+
+/// How many looks at a name mere hints can lead to.
+const LOOKS_PER_TICK: u32 = 20;
 
 impl Leases {
     /// Claims a name, waiting until it is granted or `within` has passed by the local clock.
     ///
-    /// Between two attempts it sleeps until the holder's row expires, at most a
-    /// [`campaign_interval`](crate::Timings::campaign_interval) with up to a fifth more at random.
+    /// Between two attempts it sleeps until the holder's row expires, or the store hears that the name was given back, at
+    /// most a [`campaign_interval`](crate::Timings::campaign_interval) with up to a fifth more at random. A holder whose row
+    /// it has seen unchanged for the row's whole ttl and a margin, on the local clock, is dead whatever the database's clock
+    /// says: it would have renewed. The name is taken from it then.
     /// Failures that may pass (the database out of reach, busy, read-only) are waited out as well.
     ///
-    /// It can take two attempts longer, when the database is slow to answer.
+    /// It can take two attempts longer, and with a [probe](crate::LeasesBuilder::probe) four, when the database is slow to
+    /// answer.
     ///
     /// Dropping the future leaves nothing behind: a claim in flight ends by itself, and a grant
     /// that nobody waits for is given back.
@@ -101,7 +107,13 @@ async fn campaign(
     let mut wanted = Wanted::Name;
     loop {
         let took = matches!(wanted, Wanted::Observed(_));
-        let answer = match claim::<Lease>(client, name.clone(), wanted).await {
+        let is_last = give_up.is_some_and(|give_up| clock.now() >= give_up);
+        let answer = match wanted {
+            // No look follows on this one.
+            Wanted::Name if is_last => claim_past_the_dead::<Lease>(client, name.clone(), wanted).await,
+            _ => claim(client, name.clone(), wanted).await,
+        };
+        let answer = match answer {
             Ok(Answer::Granted { lease, .. }) => return Ok(Some(lease)),
             Ok(Answer::Refused(_)) => Ok(None),
             Err(error) if error.retry_helps() => Err(error),
@@ -150,6 +162,7 @@ async fn wait(
         }
     }
     let until = give_up.map_or(until, |give_up| until.min(give_up));
+    let mut looked = started;
     loop {
         let hint = tokio::select! {
             () = sleep_until(clock, until) => return Wanted::Name,
@@ -158,6 +171,9 @@ async fn wait(
         if hint == Hint::GivenBack {
             return Wanted::Name;
         }
+        // A busy database may hint all the time.
+        sleep_until(clock, (looked + timings.tick() / LOOKS_PER_TICK).min(until)).await;
+        looked = clock.now();
         match next_look(client, name, observer).await {
             Next::Take(dead) => return Wanted::Observed(dead),
             Next::Claim => return Wanted::Name,

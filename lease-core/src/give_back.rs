@@ -9,31 +9,32 @@ use tokio::sync::oneshot;
 
 use crate::attempt::attempt;
 use crate::clock::{Moment, sleep_until};
-use crate::events::Transition;
 use crate::state::{LeaseState, Settled, Setup};
-use crate::store::{FinishAnswer, SlotEnd, StoreError};
+use crate::store::{FinishAnswer, ReleaseAnswer, SlotEnd, StoreError};
 use crate::{LeaseName, LeaseStore, Slot};
 
-/// Releases a name under which nothing of ours acts any more, again and again until its row has surely expired.
-pub(crate) async fn release(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) {
+/// Releases a name under which nothing of ours acts any more, again and again until its row has surely expired. Answers
+/// whether it is free by that, and not by its expiry.
+pub(crate) async fn release(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) -> bool {
     let until = state.row_expired_by();
+    let mut is_free = false;
     if setup.clock.now() < until {
         let ask = |within| store.release(&state.name, &state.holder, within);
-        if again_until(until, "release failed", setup, state, ask).await.is_ok() {
-            tracing::info!(lease = %state.name, term = %state.term, "released");
-            state.settled(Settled::Done);
-            given_back(store, setup, state).await;
+        let answer = again_until(until, "release failed", setup, state, ask).await;
+        if let Ok(answer) = answer {
+            tracing::info!(lease = %state.name, term = %state.term, ?answer, "released");
+            is_free = answer == ReleaseAnswer::Released;
         }
     }
+    if is_free {
+        state.given_back();
+    }
     state.settled(Settled::Done);
+    is_free
 }
 
-/// Tells those who wait for the name, here and elsewhere. Best effort: without it they look a little later.
-pub(crate) async fn given_back(store: &dyn LeaseStore, setup: &Setup, state: &LeaseState) {
-    state.tell(Transition::GivenBack);
-    announce(store, setup, &state.name).await;
-}
-
+/// Tells those who wait for a name that was given back, here and elsewhere. Best effort, and for at most an attempt: without
+/// it they look a little later.
 pub(crate) async fn announce(store: &dyn LeaseStore, setup: &Setup, name: &LeaseName) {
     let within = setup.timings.attempt();
     let told = attempt(&setup.clock, setup.clock.now() + within, store.announce(name, within)).await;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::claim::{Answer, Wanted};
 use crate::client::Client;
@@ -144,7 +145,7 @@ impl Leases {
     /// back or its row has expired.
     ///
     /// Work, and so every [`Tenure`] that is out, is waited for without a bound. After it, this takes at
-    /// most a ttl, a margin and two attempts, and more than a moment only if the database does not answer. With rounds
+    /// most a ttl, a margin and three attempts, and more than a moment only if the database does not answer. With rounds
     /// that ran to their end, twice that: their end is told for so long, then the name is given back.
     /// Dropping the future leaves the shutdown going on.
     pub async fn close(&self) {
@@ -239,6 +240,8 @@ impl Refusal {
         let seen = self.client.inspect(&self.name).await?;
         let mut sighting = self.client.sighting(self.name.clone(), seen);
         let waited = self.client.setup.clock.now().since(self.asked);
+        // The database's clock was read twice, in whole milliseconds.
+        let waited = waited + Duration::from_millis(1);
         sighting.raced = sighting.claimed_ago().is_some_and(|ago| ago <= waited);
         Ok(sighting)
     }

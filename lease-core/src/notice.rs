@@ -1,7 +1,7 @@
 //! Hints that a name was given back, so that who waits for it need not wait for the next look.
 
 use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use crate::LeaseName;
 
@@ -41,7 +41,8 @@ impl Notifier {
         self.0.receiver_count() > 0
     }
 
-    /// A name may have been given back; `None`: any name may.
+    /// A name may have been given back; `None`: any name may. Never waits. Who listens looks at most a few hundred times a
+    /// second for the latter, however often it is said.
     pub fn given_back(&self, name: Option<LeaseName>) {
         // Nobody may be listening.
         drop(self.0.send(name));
@@ -69,12 +70,27 @@ impl Notices {
     }
 
     async fn wait(&mut self, is_meant: impl Fn(&LeaseName) -> bool) -> Hint {
-        loop {
-            match self.0.recv().await {
-                Ok(Some(heard)) if !is_meant(&heard) => {}
-                Ok(Some(_)) => return Hint::GivenBack,
-                Ok(None) | Err(RecvError::Lagged(_)) => return Hint::Perhaps,
+        let hint = |heard: &Option<LeaseName>| match heard {
+            Some(heard) if !is_meant(heard) => None,
+            Some(_) => Some(Hint::GivenBack),
+            None => Some(Hint::Perhaps),
+        };
+        let mut heard = loop {
+            let heard = match self.0.recv().await {
+                Ok(heard) => hint(&heard),
+                Err(RecvError::Lagged(_)) => Some(Hint::Perhaps),
                 Err(RecvError::Closed) => return std::future::pending().await,
+            };
+            if let Some(heard) = heard {
+                break heard;
+            }
+        };
+        // What was heard by now is one hint: who has missed a hundred looks once.
+        loop {
+            match self.0.try_recv() {
+                Ok(more) if hint(&more) == Some(Hint::GivenBack) => heard = Hint::GivenBack,
+                Ok(_) | Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return heard,
             }
         }
     }

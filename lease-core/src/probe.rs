@@ -75,7 +75,7 @@ mod system {
         let is_near = facts.boot == we.boot
             && facts.pid_namespace == we.pid_namespace
             && facts.time_namespace == we.time_namespace;
-        if is_near && is_gone(facts) && facts.group.is_none_or(group_is_empty) {
+        if facts.is_sound() && is_near && is_gone(facts) && facts.group.is_none_or(group_is_empty) {
             Liveness::Dead
         } else {
             Liveness::Unknown

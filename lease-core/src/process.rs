@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::store::IDENTITY_MAX_BYTES;
+
 /// What a process records about itself at a claim, for the [probe](crate::Probe) of others on its host.
 ///
 /// As text, the `process` column: `boot=… pidns=… timens=… pid=… start=… group=…`, the last left out without a group
@@ -41,32 +43,32 @@ impl FromStr for ProcessFacts {
 
     /// Facts that are missing, damaged, doubled or unknown are no facts: who judges by them must not guess.
     fn from_str(text: &str) -> Result<Self, NotProcessFacts> {
-        let mut words = text.split(' ');
-        let mut next = |key: &str| {
-            words.next().and_then(|word| word.strip_prefix(key)?.strip_prefix('=')).ok_or(NotProcessFacts)
-        };
-        let boot = next("boot")?.to_owned();
-        let pid_namespace = number(next("pidns")?)?;
-        let time_namespace = number(next("timens")?)?;
-        let pid = number(next("pid")?)?;
-        let start = number(next("start")?)?;
-        let group = match words.next() {
-            None => None,
-            Some(word) => Some(number(word.strip_prefix("group=").ok_or(NotProcessFacts)?)?),
-        };
-        // A pid of 0 or below, or 1 as a group, would ask the kernel something else.
-        let is_sound = !boot.is_empty() && pid > 0 && group.is_none_or(|group| group > 1);
-        if !is_sound || words.next().is_some() {
-            return Err(NotProcessFacts);
-        }
-        Ok(Self { boot, pid_namespace, time_namespace, pid, start, group })
+        // One that fills its column may have been cut, a group with it.
+        let is_whole = text.is_ascii() && text.len() < IDENTITY_MAX_BYTES;
+        let facts = if is_whole { parse(text) } else { None };
+        facts.filter(|facts| facts.is_sound() && facts.to_string() == text).ok_or(NotProcessFacts)
     }
 }
 
-fn number<T: FromStr>(text: &str) -> Result<T, NotProcessFacts> {
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        text.parse().map_err(|_| NotProcessFacts)
-    } else {
-        Err(NotProcessFacts)
+fn parse(text: &str) -> Option<ProcessFacts> {
+    let mut words = text.split(' ');
+    let mut next = |key| words.next()?.strip_prefix(key);
+    Some(ProcessFacts {
+        boot: next("boot=")?.to_owned(),
+        pid_namespace: next("pidns=")?.parse().ok()?,
+        time_namespace: next("timens=")?.parse().ok()?,
+        pid: next("pid=")?.parse().ok()?,
+        start: next("start=")?.parse().ok()?,
+        group: match words.next() {
+            None => None,
+            Some(word) => Some(word.strip_prefix("group=")?.parse().ok()?),
+        },
+    })
+}
+
+impl ProcessFacts {
+    /// A pid of 0 or below, or 1 as a group, would ask the kernel something else.
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.boot.is_empty() && self.pid > 0 && self.group.is_none_or(|group| group > 1)
     }
 }

@@ -138,7 +138,8 @@ impl fmt::Display for Sighting {
     }
 }
 
-/// The identity of a holder. What a row holds may be anybody's text: control characters are shown as escapes.
+/// The identity of a holder. What a row holds may be anybody's text: what a terminal would obey, or not show, stands as an
+/// escape.
 struct Holder<'a>(&'a LeaseRow);
 
 impl fmt::Display for Holder<'_> {
@@ -163,12 +164,9 @@ impl fmt::Display for Holder<'_> {
 }
 
 fn write_visible(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    text.chars().try_for_each(|character| {
-        if character.is_control() {
-            write!(f, "{}", character.escape_default())
-        } else {
-            f.write_char(character)
-        }
+    text.chars().try_for_each(|character| match character {
+        '"' | '\'' | '\\' => f.write_char(character),
+        _ => write!(f, "{}", character.escape_debug()),
     })
 }
 

@@ -156,6 +156,8 @@ impl LeaseState {
             deadline_alarm: Mutex::new(None),
             grace_alarms: Mutex::new(None),
         });
+        // Before the alarm of a deadline that has passed meanwhile.
+        state.tell(Transition::Claimed);
         state.watch_deadline();
         state
     }
@@ -268,12 +270,24 @@ impl LeaseState {
         });
     }
 
-    pub(crate) fn tell(&self, what: Transition) {
+    fn tell(&self, what: Transition) {
         self.setup.events.tell(&self.name, self.term, what);
     }
 
     pub(crate) fn ask_stop(&self) {
         self.status.send_if_modified(|status| !std::mem::replace(&mut status.stopping, true));
+    }
+
+    /// The name was given back, which is told once, however often the database is.
+    pub(crate) fn given_back(&self) {
+        self.status.send_if_modified(|status| {
+            let first = !matches!(status.settled, Settled::Done);
+            if first {
+                status.settled = Settled::Done;
+                self.tell(Transition::GivenBack);
+            }
+            first
+        });
     }
 
     /// [`Settled::Done`] is final: an end of a round that is told after it, and fails, is told of a name given back.
@@ -439,7 +453,13 @@ impl LeaseState {
             reason: self.reason().unwrap_or(LossReason::Refused),
             lost_for: self.now().since(lost_at),
         };
-        self.tell(Transition::Stuck);
+        self.status.send_if_modified(|status| {
+            // Under the lock, as the others: the last tenure may have gone by now, and the name with it.
+            if !matches!(status.settled, Settled::Done) {
+                self.tell(Transition::Stuck);
+            }
+            false
+        });
         let (hook, told) = (Arc::clone(&self.setup.on_stuck), stuck.clone());
         watchdog::call_apart(Arc::new(move || hook(&told)));
         watchdog::log_apart(move || {

@@ -241,14 +241,22 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// The last instant claimed or skipped; `None` when the name never had one. Changes nothing.
     async fn last_slot(&self, name: &LeaseName, within: Duration) -> Result<Option<Slot>, StoreError>;
 
-    /// What this store hears of names given back, by any process, from now on. `None`, the default, where the engine
-    /// tells nothing: then who waits looks again and again. Hints may be missing and may be false.
+    /// What this store hears, from now on, of names given back by any process: a [`Notifier`] of the store's, listened to.
+    /// `None`, the default, where the engine tells nothing: then who waits looks again and again.
+    ///
+    /// - Never waits and never fails: what it takes to hear is begun in the background, and while nobody
+    ///   [listens](Notifier::is_heard) need not go on.
+    /// - Hints may be false, late or missing: each costs a look, or a wait until the next one. After a time in which it was
+    ///   deaf (it had to connect, or to connect again) a store hints at any name, once.
     fn notices(&self) -> Option<Notices> {
         None
     }
 
-    /// Tells other processes that a name was given back, where that takes a statement of its own. Sent after the
-    /// release, apart from it; a failure costs those who wait no more than their next look.
+    /// Tells other processes that a name was given back, where that takes a statement of its own. It is sent when the
+    /// release, the end of a round or the clear has taken place, apart from it, and once.
+    ///
+    /// - Changes no row and makes none; any name may be told, at any time. Safe to repeat.
+    /// - *Error or dropped:* it may be told, now or later. Nobody asks again: who waits looks a little later.
     async fn announce(&self, _name: &LeaseName, _within: Duration) -> Result<(), StoreError> {
         Ok(())
     }

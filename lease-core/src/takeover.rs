@@ -104,3 +104,6 @@ impl Observer {
 fn live(seen: &Inspection) -> Option<&LeaseRow> {
     seen.row.as_ref().filter(|row| row.is_live(seen.now))
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::clock::{Moment, sleep_until};
 use crate::error::Error;
 use crate::sighting::{Sighting, Standing};
-use crate::store::{Hint, Inspection, Notices, Page};
+use crate::store::{DbTime, Hint, Inspection, Notices, Page};
 use crate::{LeaseName, Leases, Term};
 
 /// Rows read at once.
@@ -44,7 +44,7 @@ pub enum Watched {
 }
 
 /// A stream of what becomes of names, by looking again and again: once per [`renew`](crate::Timings::renew) interval, when a
-/// row expires, and at once where the store hears of releases.
+/// row expires, and where the store hears of releases at once, though not more often than every [`tick`](crate::Timings::tick).
 ///
 /// Of one name nothing is told out of order, and nothing that was not so when it was looked at. Changes between two
 /// looks are told as the last of them: a term that came and went between them is not seen, and a renewal is no
@@ -53,13 +53,16 @@ pub struct Watch {
     client: Arc<Client>,
     scope: Scope,
     notices: Option<Notices>,
-    known: BTreeMap<LeaseName, (Option<Term>, Standing)>,
+    /// What was told of each name; `None`: it is to be told again, whatever it is.
+    known: BTreeMap<LeaseName, Option<State>>,
     ready: VecDeque<Watched>,
     /// When the last look began.
     looked: Moment,
     /// When to look again; `None`: now.
     due: Option<Moment>,
 }
+
+type State = (Option<Term>, Standing);
 
 enum Scope {
     Name(LeaseName),
@@ -81,11 +84,11 @@ impl Watch {
                 return watched;
             }
             if let Some(due) = self.due {
-                let hint = tokio::select! {
-                    () = sleep_until(&self.client.setup.clock, due) => None,
-                    hint = heard(&mut self.notices, &self.scope) => Some(hint),
+                let heard_of_it = tokio::select! {
+                    () = sleep_until(&self.client.setup.clock, due) => false,
+                    _ = heard(&mut self.notices, &self.scope) => true,
                 };
-                if hint == Some(Hint::Perhaps) {
+                if heard_of_it {
                     // A busy database may hint all the time.
                     self.due = Some(due.min(self.looked + self.client.setup.timings.tick()));
                     continue;
@@ -94,9 +97,9 @@ impl Watch {
             }
             self.looked = self.client.setup.clock.now();
             match self.look().await {
-                Ok(seen) => self.take_in(seen),
+                Ok((seen, now)) => self.take_in(seen, now),
                 Err(error) => {
-                    self.known.clear();
+                    self.known.values_mut().for_each(|state| *state = None);
                     self.ready.push_back(Watched::Away(error));
                     self.due =
                         Some(self.client.setup.clock.now() + self.client.setup.timings.retry_interval());
@@ -105,9 +108,14 @@ impl Watch {
         }
     }
 
-    async fn look(&self) -> Result<Vec<Sighting>, Error> {
+    /// What there is now, and the database's clock.
+    async fn look(&self) -> Result<(Vec<Sighting>, DbTime), Error> {
         let prefix = match &self.scope {
-            Scope::Name(name) => return Ok(vec![self.client.look(name).await?]),
+            Scope::Name(name) => {
+                let sighting = self.client.look(name).await?;
+                let now = sighting.inspection().now;
+                return Ok((vec![sighting], now));
+            }
             Scope::Prefix(prefix) => prefix,
         };
         let mut page = Page { prefix: prefix.clone(), after: None, limit: PAGE };
@@ -121,13 +129,13 @@ impl Watch {
                 seen.push(self.client.sighting(name, Inspection { now: listing.now, row: Some(row) }));
             }
             if is_last {
-                return Ok(seen);
+                return Ok((seen, listing.now));
             }
             page.after = seen.last().map(|sighting| sighting.name().clone());
         }
     }
 
-    fn take_in(&mut self, seen: Vec<Sighting>) {
+    fn take_in(&mut self, seen: Vec<Sighting>, now: DbTime) {
         let timings = self.client.setup.timings;
         let mut wait = timings.renew();
         let mut gone: BTreeSet<LeaseName> = self.known.keys().cloned().collect();
@@ -138,15 +146,15 @@ impl Watch {
         }
         // Rows are not deleted by us; somebody else has done it.
         for name in gone {
-            let now = crate::store::DbTime::RELEASED;
+            self.known.remove(&name);
             let sighting = self.client.sighting(name, Inspection { now, row: None });
-            self.tell(sighting);
+            self.ready.push_back(Watched::Now(Box::new(sighting)));
         }
         self.due = Some(self.client.setup.clock.now() + wait.max(timings.tick()));
     }
 
     fn tell(&mut self, sighting: Sighting) {
-        let state = (sighting.term(), sighting.standing());
+        let state = Some((sighting.term(), sighting.standing()));
         if self.known.insert(sighting.name().clone(), state) != Some(state) {
             self.ready.push_back(Watched::Now(Box::new(sighting)));
         }

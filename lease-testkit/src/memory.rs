@@ -84,6 +84,11 @@ impl MemoryStore {
         self.lock().rows.as_mut()?.remove(name)
     }
 
+    /// Where those who wait on this database hear of names given back: for hints that are false, or late, or too many.
+    pub fn notifier(&self) -> &Notifier {
+        &self.database.notifier
+    }
+
     /// Drops the table and all its rows: every statement fails until [`migrate`](lease_core::LeaseStore::migrate)
     /// makes it again.
     pub fn drop_table(&self) {

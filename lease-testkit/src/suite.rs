@@ -19,6 +19,7 @@ mod list;
 mod migrate;
 mod model;
 mod names;
+mod notices;
 mod observed;
 mod pairs;
 mod race;

@@ -404,6 +404,12 @@ mutants! {
         "last_slot::the_last_instant_claimed_is_named_whatever_became_of_its_round",
     ];
 
+    nobody_is_told_who_listens: TellsNobody, [
+        "notices::a_name_that_one_process_gives_back_is_heard_of_by_another_that_listens",
+    ];
+    names_with_quotes_cannot_be_told: TellsNoQuotes, ["notices::names_of_any_kind_can_be_told"];
+    telling_frees_the_name: TellingFrees, ["notices::telling_changes_no_row_and_makes_none"];
+
     a_failed_renewal_is_called_lost: ErrorAsLost, ["migrate::without_the_table_every_statement_is_an_error_and_none_an_answer"];
     a_failed_claim_is_called_held: ErrorAsHeld, ["migrate::without_the_table_every_statement_is_an_error_and_none_an_answer"];
     migrating_again_empties_the_table: MigrateEmpties, [

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Driver, Landed, Managed};
 use crate::client::Open;
-use crate::give_back::{Finish, given_back, release};
+use crate::give_back::{Finish, announce, release};
 use crate::state::{LeaseState, Settled};
 
 /// A process that ends with thousands of leases must not queue thousands of statements whose bounds
@@ -54,9 +54,8 @@ impl Driver {
             self.releasing += 1;
             let (store, setup) = (Arc::clone(&self.store), Arc::clone(&self.setup));
             self.flights.push(Box::pin(async move {
-                release(&*store, &setup, &state).await;
-                drop(open);
-                Landed::Released
+                let is_free = release(&*store, &setup, &state).await;
+                Landed::Released { state, is_free, open }
             }));
         }
     }
@@ -87,11 +86,11 @@ impl Driver {
         }));
     }
 
-    /// Who waits for the end of a round does not wait for this as well.
+    /// Apart from what gave the name back: neither its owner nor the next release waits for this as well.
     pub(super) fn announce(&mut self, state: Arc<LeaseState>, open: Open) {
         let (store, setup) = (Arc::clone(&self.store), Arc::clone(&self.setup));
         self.flights.push(Box::pin(async move {
-            given_back(&*store, &setup, &state).await;
+            announce(&*store, &setup, &state.name).await;
             drop(open);
             Landed::Announced
         }));

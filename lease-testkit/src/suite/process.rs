@@ -101,6 +101,13 @@ impl Process {
         Reply { asked, answer: self.0.resign(name, term, WITHIN).await }
     }
 
+    pub(crate) async fn announce(&self, name: &LeaseName) -> Reply<()> {
+        Reply {
+            asked: format!("tell that {name:?} was given back"),
+            answer: self.0.announce(name, WITHIN).await,
+        }
+    }
+
     pub(crate) async fn claim_slot(&self, claim: &Claim, slot: Slot) -> Reply<SlotAnswer> {
         let asked = format!("claim {:?} for {:?} and slot {slot}", claim.name, claim.holder);
         Reply { asked, answer: self.0.claim_slot(claim, slot, WITHIN).await }

@@ -222,6 +222,11 @@ macro_rules! __for_all_cases {
                 a_skipped_instant_is_named
                 asking_changes_nothing
             }
+            notices {
+                a_name_that_one_process_gives_back_is_heard_of_by_another_that_listens
+                names_of_any_kind_can_be_told
+                telling_changes_no_row_and_makes_none
+            }
             race {
                 a_new_name_has_one_winner
                 sixty_four_new_names_claimed_at_once_are_all_granted

@@ -155,4 +155,7 @@ pub(crate) enum Broken {
     UnfinishedTwice,
     RerunKeepsTerm,
     RerunIgnoresEnd,
+    TellsNobody,
+    TellsNoQuotes,
+    TellingFrees,
 }

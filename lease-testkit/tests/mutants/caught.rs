@@ -15,7 +15,7 @@ use crate::common::OnMemory;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// These never answer, which is as good as a failure. Of any other one that is not done in time nobody knows
 /// whether it would pass.
-const HANGING: [Broken; 2] = [Broken::VerifyHangs, Broken::DroppedKeepsConnection];
+const HANGING: [Broken; 3] = [Broken::VerifyHangs, Broken::DroppedKeepsConnection, Broken::TellsNobody];
 /// That a store hangs is seen by its taking so much longer than the healthy one, and this long at least.
 const HANGS: (u32, Duration) = (50, Duration::from_secs(5));
 

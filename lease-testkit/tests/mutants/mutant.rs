@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lease_core::store::{
     Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, FinishAnswer, Holding, Inspection, LeaseRow,
-    Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd,
-    StoreError, UnfinishedSlot, VerifyAnswer,
+    Listing, Notices, Notifier, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer,
+    SlotAnswer, SlotEnd, StoreError, UnfinishedSlot, VerifyAnswer,
 };
 use lease_core::{ErrorKind, Holder, Instance, LeaseName, LeaseStore, Slot, Term};
 use lease_testkit::MemoryStore;
@@ -316,6 +316,28 @@ impl LeaseStore for Mutant {
         let name = &self.key(name);
         self.begin(Some(name)).await?;
         let answer = self.last_slot_wrongly(name, within).await;
+        self.end(Some(name), false).await?;
+        answer
+    }
+
+    fn notices(&self) -> Option<Notices> {
+        // Of a store that has gone nothing is heard any more.
+        if self.is(Broken::TellsNobody) { Some(Notifier::new().listen()) } else { self.inner.notices() }
+    }
+
+    async fn announce(&self, name: &LeaseName, within: Duration) -> Result<(), StoreError> {
+        let name = &self.key(name);
+        self.begin(Some(name)).await?;
+        match self.broken {
+            Broken::TellsNoQuotes if name.as_str().contains('\'') => {
+                return Err(StoreError::new(ErrorKind::Other, "syntax error at or near \"s\""));
+            }
+            Broken::TellingFrees if self.row(name).await?.is_some() => {
+                self.inner.edit_row(name, |row| row.expires_at = DbTime::RELEASED);
+            }
+            _ => {}
+        }
+        let answer = self.inner.announce(name, within).await;
         self.end(Some(name), false).await?;
         answer
     }
