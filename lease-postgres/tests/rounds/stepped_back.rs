@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lease_core::store::{Claim, ClaimAnswer};
 use lease_core::{
-    Claimed, ClearError, Holder, Instance, LeaseName, LeaseStore, Leases, LossReason, Standing, Term, Timings,
+    Claimed, ClearError, Holder, Instance, LeaseName, Leases, LossReason, Standing, Term, Timings,
 };
 use test_servers::Server;
 

@@ -1,4 +1,4 @@
-//! A watcher in a process of its own, whose connections are cut while a name is handed over a thousand times. The same for
+//! A watcher in a process of its own, whose connections are cut while names are handed over a thousand times. The same for
 //! every server.
 
 use std::env;
@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use lease_core::{Claimed, Instance, Leases, Standing, TimingParts, Timings, Watched};
 
 use crate::{open, through};
@@ -15,15 +16,21 @@ use crate::{open, through};
 /// Where the watcher finds the leases.
 const PLACE: &str = "LEASE_TEST_WATCHER_PLACE";
 
-const NAME: &str = "handed over";
-const HAND_OVERS: u64 = 1_000;
-const CUTS: u64 = 10;
+/// In each of so many rounds the watcher is cut off once, and each of so many names is handed over so often.
+const ROUNDS: i64 = 10;
+const NAMES: usize = 10;
+const HAND_OVERS: i64 = 10;
+
+/// So many terms each name has in the end.
+const TERMS: i64 = ROUNDS * HAND_OVERS;
+
 const LONG: Duration = Duration::from_secs(120);
 
 /// What the watcher was told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Told {
-    term: u64,
+    name: usize,
+    term: i64,
     is_free: bool,
     holder: String,
 }
@@ -37,35 +44,39 @@ pub(crate) async fn a_watcher_that_is_cut_off_sees_no_term_out_of_order_none_inv
         let (timings, instance) = (unhurried(), Instance::named(name));
         (name, Leases::builder_shared(open(place)).timings(timings).instance(instance).build().unwrap())
     });
-    let of_term = |term: u64| &holders[usize::from(term % 2 == 1)];
-    for term in 1..=HAND_OVERS {
-        match of_term(term).1.claim(NAME).await.unwrap() {
-            Claimed::Granted(lease) => {
-                assert_eq!(lease.term().get(), i64::try_from(term).unwrap());
-                lease.release().await.unwrap();
+    let of_term = |term: i64| &holders[usize::from(term % 2 == 1)];
+    let hand_over = async |name: usize, round: i64| {
+        for term in (round * HAND_OVERS..(round + 1) * HAND_OVERS).map(|before| before + 1) {
+            match of_term(term).1.claim(format!("name {name}")).await.unwrap() {
+                Claimed::Granted(lease) => {
+                    assert_eq!(lease.term().get(), term);
+                    lease.release().await.unwrap();
+                }
+                Claimed::Held(refusal) => panic!("{refusal:?}"),
             }
-            Claimed::Held(refusal) => panic!("{refusal:?}"),
         }
-        match term % (HAND_OVERS / CUTS) {
-            // It is connected by then, and cut off in the middle of what follows.
-            50 => watcher.has_seen_the_end_of(term).await,
-            60 => {
-                assert!(proxy.open() > 0, "nothing to cut");
-                proxy.cut();
-            }
-            _ => {}
-        }
+    };
+    for round in 0..ROUNDS {
+        let before = watcher.told().len();
+        let cut_off = async {
+            watcher.comes_to(|told| told.len() > before).await;
+            assert!(proxy.open() > 0, "nothing to cut");
+            proxy.cut();
+        };
+        tokio::join!(cut_off, join_all((0..NAMES).map(|name| hand_over(name, round))));
     }
-    watcher.has_seen_the_end_of(HAND_OVERS).await;
+    let last = |told: &[Told], name| told.iter().rfind(|told| told.name == name).cloned();
+    let is_last = |told: Option<Told>| told.is_some_and(|told| told.term == TERMS && told.is_free);
+    watcher.comes_to(|told| (0..NAMES).all(|name| is_last(last(told, name)))).await;
 
-    let told = watcher.told();
-    for Told { term, holder, .. } in &told {
-        assert!(*term <= HAND_OVERS, "term {term} was never granted");
-        assert!(*term == 0 || holder == of_term(*term).0, "term {term} was never {holder}'s");
-    }
-    for pair in told.windows(2) {
-        let [before, after] = pair else { unreachable!() };
-        assert!((before.term, before.is_free) <= (after.term, after.is_free), "{before:?}, then {after:?}");
+    for name in 0..NAMES {
+        let told: Vec<Told> = watcher.told().into_iter().filter(|told| told.name == name).collect();
+        for Told { term, holder, .. } in &told {
+            assert!((1..=TERMS).contains(term), "{name}: term {term} was never granted");
+            assert_eq!(holder, of_term(*term).0, "{name}: term {term} was another's");
+        }
+        let is_ordered = told.is_sorted_by_key(|told| (told.term, told.is_free));
+        assert!(is_ordered, "{name}: {told:?}");
     }
     for (_, leases) in &holders {
         leases.close().await;
@@ -82,13 +93,14 @@ pub(crate) async fn what_the_watcher_does() {
     });
     let parts = TimingParts { renew: Duration::from_millis(100), ..unhurried().parts() };
     let leases = Leases::builder_shared(open(&place)).timings(Timings::new(parts).unwrap()).build().unwrap();
-    let mut watch = leases.watch(NAME).unwrap();
+    let mut watch = leases.watch_all("name ");
     loop {
         // That it was away is nothing about the name.
         let Watched::Now(seen) = watch.next().await else { continue };
-        let (term, is_held) = (seen.term().map_or(0, |term| term.get()), seen.standing() == Standing::Held);
-        let holder = seen.row().map_or("", |row| row.instance.as_str());
-        println!("\n> {term} {} {holder}", if is_held { "held" } else { "free" });
+        let name = seen.name().as_str().trim_start_matches("name ");
+        let state = if seen.standing() == Standing::Held { "held" } else { "free" };
+        let row = seen.row().unwrap();
+        println!("\n> {name} {} {state} {}", row.term, row.instance);
     }
 }
 
@@ -117,9 +129,11 @@ impl Watcher {
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 let Some(line) = line.strip_prefix("> ") else { continue };
-                let [term, state, holder] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
-                let (term, is_free, holder) = (term.parse().unwrap(), state == "free", holder.to_owned());
-                telling.lock().unwrap().push(Told { term, is_free, holder });
+                let words: Vec<&str> = line.split(' ').collect();
+                let [name, term, state, holder] = words[..] else { panic!("{line}") };
+                let (name, term) = (name.parse().unwrap(), term.parse().unwrap());
+                let told = Told { name, term, is_free: state == "free", holder: holder.to_owned() };
+                telling.lock().unwrap().push(told);
             }
         });
         Self { child, told }
@@ -129,10 +143,10 @@ impl Watcher {
         self.told.lock().unwrap().clone()
     }
 
-    async fn has_seen_the_end_of(&self, term: u64) {
+    async fn comes_to(&self, is_there: impl Fn(&[Told]) -> bool) {
         let give_up = Instant::now() + LONG;
-        while self.told().last().is_none_or(|last| (last.term, last.is_free) != (term, true)) {
-            assert!(Instant::now() < give_up, "never seen: the end of {term}; told: {:?}", self.told());
+        while !is_there(&self.told()) {
+            assert!(Instant::now() < give_up, "never seen; told: {:?}", self.told());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
