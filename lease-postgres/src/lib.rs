@@ -6,6 +6,7 @@ mod connections;
 mod error;
 mod fence;
 mod guard;
+mod notices;
 mod opener;
 mod options;
 mod product;

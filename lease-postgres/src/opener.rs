@@ -1,6 +1,6 @@
 //! Where a store's connections lead: to the first of its hosts that is a primary.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +11,12 @@ use futures_util::stream::FuturesUnordered;
 use lease_core::ErrorKind;
 use lease_core::store::StoreError;
 use tokio::net::lookup_host;
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::tls::TlsStream;
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage, Socket};
+use tokio_postgres::{AsyncMessage, Client, NoTls, Notification, SimpleQueryMessage, Socket};
 
 use crate::connection::{Connection, Session, is_standby};
 use crate::connections::Generation;
@@ -33,6 +34,8 @@ pub(crate) struct Opener {
     generation: Generation,
     /// Whether a pooler has turned out to be between, which gives sessions to others in turn.
     sessions_are_shared: Arc<AtomicBool>,
+    /// Where connections say what their sessions are notified of, and by dropping it that they have ended.
+    notified: Option<mpsc::Sender<Notification>>,
 }
 
 /// So long a host or an address may be silent before the next is tried beside it.
@@ -56,6 +59,7 @@ impl Opener {
                 tls,
                 generation: Generation::default(),
                 sessions_are_shared: Arc::default(),
+                notified: None,
             });
         };
         let message = format!("the configuration of the connection cannot be used: {problem}");
@@ -64,6 +68,16 @@ impl Opener {
 
     pub(crate) fn generation(&self) -> &Generation {
         &self.generation
+    }
+
+    /// The same for a connection that is to listen.
+    pub(crate) fn notifying(&self, notified: mpsc::Sender<Notification>) -> Self {
+        Self { notified: Some(notified), ..self.clone() }
+    }
+
+    /// Whether sessions have turned out to be others' as well.
+    pub(crate) fn sessions_are_shared(&self) -> bool {
+        self.sessions_are_shared.load(Ordering::Relaxed)
     }
 
     /// `a:5432,b:5433/database`.
@@ -105,7 +119,7 @@ impl Opener {
 
     /// What is kept in a session from now on.
     fn session(&self) -> Result<Option<Session>, StoreError> {
-        if self.sessions_are_shared.load(Ordering::Relaxed) {
+        if self.sessions_are_shared() {
             return Ok(None);
         }
         Session::new(Arc::clone(&self.sessions_are_shared)).map(Some)
@@ -133,7 +147,10 @@ impl Opener {
         let mut config = candidate.clone();
         config.ssl_mode(way);
         if way == SslMode::Disable {
-            return Box::pin(config.connect(NoTls)).await.map(driven).map_err(of_connecting);
+            return Box::pin(config.connect(NoTls))
+                .await
+                .map(|made| self.driven(made))
+                .map_err(of_connecting);
         }
         let tls = self.tls.clone();
         // It reads files.
@@ -143,7 +160,29 @@ impl Opener {
                 .with_source(error)
                 .without_effect()
         })??;
-        Box::pin(config.connect(connector)).await.map(driven).map_err(of_connecting)
+        Box::pin(config.connect(connector)).await.map(|made| self.driven(made)).map_err(of_connecting)
+    }
+
+    /// Lets the connection run, and tells what the server says its version is.
+    fn driven<T>(
+        &self,
+        (client, mut connection): (Client, tokio_postgres::Connection<Socket, T>),
+    ) -> (Client, Option<String>)
+    where
+        T: TlsStream + Unpin + Send + 'static,
+    {
+        let version = connection.parameter("server_version").map(str::to_owned);
+        let notified = self.notified.clone();
+        // It ends with its client, or when the server is gone; the client then says so.
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let (AsyncMessage::Notification(notification), Some(notified)) = (message, &notified) {
+                    // Who listened may have gone.
+                    drop(notified.send(notification).await);
+                }
+            }
+        });
+        (client, version)
     }
 }
 
@@ -170,19 +209,6 @@ async fn is_primary(
         None => Err(StoreError::new(ErrorKind::Other, "the server did not say whether it is a primary")
             .without_effect()),
     }
-}
-
-/// Lets the connection run, and tells what the server says its version is.
-fn driven<T>(
-    (client, connection): (Client, tokio_postgres::Connection<Socket, T>),
-) -> (Client, Option<String>)
-where
-    T: TlsStream + Unpin + Send + 'static,
-{
-    let version = connection.parameter("server_version").map(str::to_owned);
-    // It ends with its client, or when the server is gone; the client then says so.
-    tokio::spawn(async move { drop(connection.await) });
-    (client, version)
 }
 
 /// The configuration with each address of the host, whose name stays that which a certificate has to have.

@@ -23,13 +23,14 @@ use crate::{sql, url};
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
     pub(crate) table: Table,
+    pub(crate) notices: bool,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
         let identifier = |name| Identifier::new(name).expect("the default names are plain");
         let table = Table { schema: identifier("public"), name: identifier("leases") };
-        Self { table }
+        Self { table, notices: true }
     }
 }
 
@@ -50,6 +51,13 @@ impl PostgresOptions {
     pub fn schema(mut self, name: &str) -> Result<Self, StoreError> {
         self.table.schema = Identifier::new(name)?;
         Ok(self)
+    }
+
+    /// Neither announces releases nor listens for them: who waits looks again and again, here and, for what is
+    /// released here, elsewhere. See the [crate's documentation](crate#release-notices) for what they cost.
+    pub fn without_notices(mut self) -> Self {
+        self.notices = false;
+        self
     }
 
     /// The DDL of the table that these options name, for people who create their tables themselves.
@@ -82,7 +90,8 @@ impl PostgresOptions {
     /// three of them, and none of this.
     ///
     /// The statements run on the runtime that this is called on. Nothing is left behind in a session. A
-    /// connection with a transaction that somebody left open is closed. Which server is used is the pool's
+    /// connection with a transaction that somebody left open is closed. Nor does it listen for
+    /// [releases](crate#release-notices), which would keep a connection for as long as anybody waits. Which server is used is the pool's
     /// business; on one that is no primary every call fails as [`ReadOnly`](lease_core::ErrorKind::ReadOnly).
     ///
     /// Fails with [`Runtime`](lease_core::ErrorKind::Runtime) outside a tokio runtime.
@@ -102,6 +111,11 @@ impl Table {
     /// The parameters of the statements that look into the catalogue.
     pub(crate) fn values(&self) -> [Value; 2] {
         [self.schema.as_str().into(), self.name.as_str().into()]
+    }
+
+    /// What an announcement of a name in this table begins with. No name of a table has a dot or a space in it.
+    pub(crate) fn announced(&self) -> String {
+        format!("{}.{} ", self.schema, self.name)
     }
 
     /// For messages: the schema is said when it is not the default.

@@ -348,6 +348,28 @@ pub(crate) fn last_slot(table: &Table) -> String {
     format!("SELECT slot_ms FROM {table} WHERE name = $1")
 }
 
+/// The channel on which releases are announced. The payloads say of which table.
+pub(crate) const CHANNEL: &str = "lease_released";
+
+/// `notices`, in a session that is ours alone: the server is not to end it for its silence.
+pub(crate) const MAY_IDLE: &str = "SET idle_session_timeout = 0";
+
+/// `notices`.
+pub(crate) const LISTEN: &str = "LISTEN lease_released";
+
+/// `notices`, now and then: no row in a session that does not listen any more.
+pub(crate) const LISTENS: &str =
+    "SELECT 1 FROM pg_listening_channels() AS listens (channel) WHERE channel = 'lease_released'";
+
+/// `notices`: the process that the session runs in.
+pub(crate) const PROCESS: &str = "SELECT pg_backend_pid()::bigint";
+
+/// `announce`: many at once. A transaction that notifies takes, for its commit, a lock of which the whole server has one. So it
+/// does not wait for the disk, nor for a standby, while it has that: a hint may be lost in a crash.
+pub(crate) const ANNOUNCE: &str = "\
+    SELECT pg_notify('lease_released', announced) FROM unnest($1) AS announced,
+           set_config('synchronous_commit', 'off', true)";
+
 /// A guarded transaction, first: begins it in the program's session, at its level and within its bounds, whatever the
 /// session's defaults are. In a transaction that somebody has left open, which `BEGIN` only warns of, it fails (22012).
 /// What is committed is to be as durable as a claim. No wait for a lock outlasts `lock_timeout_ms`, that of the next statement for

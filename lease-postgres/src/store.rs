@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lease_core::store::{
     Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, IoThread, Limit,
-    Listing, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, Repeat, ResignAnswer, SlotAnswer, SlotEnd,
-    SlotRow, SlotState, StoreError, UnfinishedSlot, VerifyAnswer, slot_of, ttl_ms,
+    Listing, Notices, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, Repeat, ResignAnswer, SlotAnswer,
+    SlotEnd, SlotRow, SlotState, StoreError, UnfinishedSlot, VerifyAnswer, slot_of, ttl_ms,
 };
 use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Tenure, Term};
 use tokio::runtime::Handle;
@@ -19,6 +19,7 @@ use tokio_postgres::{Config, Row};
 use crate::connections::{Connections, Lane};
 use crate::fence::Fence;
 use crate::guard::Guard;
+use crate::notices::{Announcer, Listener};
 use crate::opener::Opener;
 use crate::options::{PostgresOptions, Table};
 use crate::row::{
@@ -40,6 +41,10 @@ struct Shared {
     table: Table,
     connections: Connections,
     clock: Arc<dyn Clock>,
+    /// `None` without notices.
+    announcer: Option<Arc<Announcer>>,
+    /// `None` on a pool of the program's as well.
+    listener: Option<Listener>,
 }
 
 /// Where the statements run.
@@ -101,7 +106,8 @@ impl PostgresStore {
         let opener = Opener::new(config, tls)?;
         let place = opener.place();
         let thread = IoThread::start("lease-postgres").map_err(no_thread)?;
-        Self::on(options.table, &place, Connections::own(&opener), Thread::Own(thread))
+        let connections = Connections::own(&opener);
+        Self::on(options, &place, connections, Thread::Own(thread), Some(opener))
     }
 
     pub(crate) fn on_pool(
@@ -112,18 +118,26 @@ impl PostgresStore {
             let message = "open_pool() has to be called on the tokio runtime that the pool is used on";
             StoreError::new(ErrorKind::Runtime, message).with_source(error).without_effect()
         })?;
-        Self::on(
-            options.table,
-            "of the program's own pool",
-            Connections::Program(pool),
-            Thread::Users(handle),
-        )
+        let place = "of the program's own pool";
+        Self::on(options, place, Connections::Program(pool), Thread::Users(handle), None)
     }
 
-    fn on(table: Table, place: &str, connections: Connections, thread: Thread) -> Result<Self, StoreError> {
-        let clock = SystemClock::shared().map_err(no_thread)?;
+    fn on(
+        options: PostgresOptions,
+        place: &str,
+        connections: Connections,
+        thread: Thread,
+        listens_by: Option<Opener>,
+    ) -> Result<Self, StoreError> {
+        let PostgresOptions { table, notices } = options;
+        let clock: Arc<dyn Clock> = SystemClock::shared().map_err(no_thread)?;
         let place = format!("PostgreSQL {place} (table {})", table.shown());
-        Ok(Self { shared: Arc::new(Shared { place, table, connections, clock }), thread })
+        let announcer = notices.then(|| Arc::new(Announcer::new(&table)));
+        let listener = listens_by.filter(|_| notices).map(|opener| Listener::new(opener, &table, &clock));
+        Ok(Self {
+            shared: Arc::new(Shared { place, table, connections, clock, announcer, listener }),
+            thread,
+        })
     }
 
     /// Runs to its end whatever becomes of the caller.
@@ -487,6 +501,26 @@ impl LeaseStore for PostgresStore {
         self.read(Lane::Other, within, question, |rows| {
             let Some(row) = rows.first() else { return Ok(None) };
             slot_of(name.as_str(), "slot_ms", cell(row, 0, name.as_str(), "slot_ms")?)
+        })
+        .await
+    }
+
+    fn notices(&self) -> Option<Notices> {
+        let Thread::Own(thread) = &self.thread else { return None };
+        self.shared.listener.as_ref()?.listen(thread)
+    }
+
+    async fn announce(&self, name: &LeaseName, within: Duration) -> Result<(), StoreError> {
+        let Some(announcer) = self.shared.announcer.clone() else { return Ok(()) };
+        announcer.add(name);
+        self.run(move |shared| async move {
+            let limit = shared.limit(within);
+            // In this lane it keeps claims waiting, should another's announcement keep it waiting; never a renewal.
+            let ask = async |question| {
+                let once = || shared.connections.ask(Lane::Other, &limit, &question);
+                limit.insist(Repeat::Always, once).await
+            };
+            limit.bound(announcer.send(ask)).await
         })
         .await
     }

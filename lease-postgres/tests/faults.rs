@@ -10,6 +10,8 @@ mod common;
 mod connections;
 #[path = "faults/contention.rs"]
 mod contention;
+#[path = "faults/notices.rs"]
+mod notices;
 #[path = "faults/outages.rs"]
 mod outages;
 #[path = "faults/poolers.rs"]

@@ -8,6 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsa
 use test_servers::{Product, Server, Setup};
 
 use crate::common::{Sql, unique};
+use crate::notices::listening;
 use crate::support::is_harmless;
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -97,8 +98,10 @@ impl Secured {
         if error.kind() != ErrorKind::Schema {
             return Err(error);
         }
+        // The connection that listens is made as the others are, and knows that no pooler is between.
+        drop(listening(&store).await);
         let encrypted = format!(
-            "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = '{application}'"
+            "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = '{application}'"
         );
         Ok(self.server.ask(&encrypted).as_deref() == Some("t"))
     }

@@ -50,6 +50,7 @@ async fn counts(store: &PostgresStore, proxy: &Proxy, leases: u32) -> Vec<(&'sta
     let taken = new_claim("held");
     counted.push(("claim_observed", trips(proxy, store.claim_observed(&taken, &seen, LONG)).await));
     counted.push(("release", trips(proxy, store.release(name, &taken.holder, LONG)).await));
+    counted.push(("announce", trips(proxy, store.announce(name, LONG)).await));
     let round = new_claim("round");
     counted.push(("claim_slot, granted", trips(proxy, store.claim_slot(&round, slot(1), LONG)).await));
     counted.push(("claim_slot, refused", trips(proxy, store.claim_slot(&round, slot(1), LONG)).await));
@@ -67,7 +68,7 @@ async fn counts(store: &PostgresStore, proxy: &Proxy, leases: u32) -> Vec<(&'sta
     counted
 }
 
-const EXPECTED: [(&str, u64); 20] = [
+const EXPECTED: [(&str, u64); 21] = [
     ("claim, new", 1),
     ("claim, held", 1),
     ("claim, free", 1),
@@ -81,6 +82,7 @@ const EXPECTED: [(&str, u64); 20] = [
     ("clear", 1),
     ("claim_observed", 1),
     ("release", 1),
+    ("announce", 1),
     ("claim_slot, granted", 2),
     ("claim_slot, refused", 1),
     ("last_slot", 1),

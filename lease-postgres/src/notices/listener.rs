@@ -1,0 +1,183 @@
+//! One connection that listens for as long as anybody in this process waits.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lease_core::store::{IoThread, Limit, Notices, Notifier, StoreError};
+use lease_core::{Clock, ErrorKind, LeaseName};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+use tokio_postgres::Notification;
+
+use super::process;
+use crate::connection::Connection;
+use crate::opener::Opener;
+use crate::options::Table;
+use crate::row::{Question, cell};
+use crate::sql;
+
+/// Ends what it does when it is dropped.
+pub(crate) struct Listener(Arc<Ear>);
+
+struct Ear {
+    opener: Opener,
+    clock: Arc<dyn Clock>,
+    /// What the announcements of our table begin with.
+    begin: String,
+    notifier: Notifier,
+    doing: Mutex<Doing>,
+}
+
+enum Doing {
+    Nothing,
+    Listening(AbortHandle),
+    /// A pooler is between: for good.
+    Deaf,
+}
+
+/// How often it is looked whether anybody is still interested.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// After so many looks the server is asked whether it is still there: nothing may ever come from it.
+const LOOKS: u32 = 5;
+
+/// For connecting, and for each answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+impl Listener {
+    pub(crate) fn new(opener: Opener, table: &Table, clock: &Arc<dyn Clock>) -> Self {
+        let (clock, begin) = (Arc::clone(clock), table.announced());
+        let (notifier, doing) = (Notifier::new(), Mutex::new(Doing::Nothing));
+        Self(Arc::new(Ear { opener, clock, begin, notifier, doing }))
+    }
+
+    /// What is heard from now on, by a connection that is made now if there is none. `None` where sessions are shared.
+    pub(crate) fn listen(&self, thread: &IoThread) -> Option<Notices> {
+        if self.0.opener.sessions_are_shared() {
+            return None;
+        }
+        // Before the look at what is done: whoever ends that looks for listeners first.
+        let notices = self.0.notifier.listen();
+        let mut doing = self.0.doing();
+        match &*doing {
+            Doing::Deaf => return None,
+            Doing::Listening(task) if !task.is_finished() => {}
+            Doing::Listening(_) | Doing::Nothing => {
+                *doing = Doing::Listening(thread.spawn(Arc::clone(&self.0).run()).abort_handle());
+            }
+        }
+        Some(notices)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Doing::Listening(task) = &*self.0.doing() {
+            task.abort();
+        }
+    }
+}
+
+impl Ear {
+    async fn run(self: Arc<Self>) {
+        let mut pause = FIRST_PAUSE;
+        while self.goes_on() {
+            if let Err(error) = self.listen(&mut pause).await {
+                tracing::debug!(%error, "releases are not heard of; listening again in {pause:?}");
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+
+    /// Whether anybody listens, and somebody can.
+    fn goes_on(&self) -> bool {
+        let mut doing = self.doing();
+        let goes_on = matches!(*doing, Doing::Listening(_)) && self.notifier.is_heard();
+        if matches!(*doing, Doing::Listening(_)) && !goes_on {
+            *doing = Doing::Nothing;
+        }
+        goes_on
+    }
+
+    /// Listens on a connection until nobody is interested any more, or the connection has ended.
+    async fn listen(&self, pause: &mut Duration) -> Result<(), StoreError> {
+        let (notified, mut notifications) = mpsc::channel(64);
+        let limit = Limit::new(&self.clock, PATIENCE);
+        let mut connection = limit.bound(self.opener.notifying(notified).open()).await?;
+        if connection.session.is_none() || is_anothers(&mut connection, &limit).await? {
+            tracing::debug!(
+                "a pooler is between: releases are not heard of, who waits looks again and again"
+            );
+            *self.doing() = Doing::Deaf;
+            return Ok(());
+        }
+        for statement in [sql::MAY_IDLE, sql::LISTEN] {
+            ask(&mut connection, &limit, statement).await?;
+        }
+        // What was released before nobody has heard of.
+        self.notifier.given_back(None);
+        tokio::select! {
+            () = self.take_in(&mut notifications) => Err(ended("the connection that listens has ended")),
+            answer = self.look_after(&mut connection, pause) => answer,
+        }
+    }
+
+    /// Until the connection has ended.
+    async fn take_in(&self, notifications: &mut mpsc::Receiver<Notification>) {
+        while let Some(notification) = notifications.recv().await {
+            if let Some(name) = self.released(&notification) {
+                self.notifier.given_back(Some(name));
+            }
+        }
+    }
+
+    /// The name, if it is one of our table's. Anybody may notify anything.
+    fn released(&self, notification: &Notification) -> Option<LeaseName> {
+        let name = notification.payload().strip_prefix(&self.begin);
+        name.filter(|_| notification.channel() == sql::CHANNEL)?.parse().ok()
+    }
+
+    /// Until nobody is interested any more, or the server does not answer.
+    async fn look_after(&self, connection: &mut Connection, pause: &mut Duration) -> Result<(), StoreError> {
+        loop {
+            for _ in 0..LOOKS {
+                sleep(LOOK).await;
+                if !self.notifier.is_heard() {
+                    return Ok(());
+                }
+            }
+            if !ask(connection, &Limit::new(&self.clock, PATIENCE), sql::LISTENS).await? {
+                return Err(ended("the session does not listen any more"));
+            }
+            *pause = FIRST_PAUSE;
+        }
+    }
+
+    fn doing(&self) -> MutexGuard<'_, Doing> {
+        self.doing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the session is in a process that is not the one that the login spoke of.
+async fn is_anothers(connection: &mut Connection, limit: &Limit) -> Result<bool, StoreError> {
+    let question = Question::new(sql::PROCESS.to_owned(), []);
+    let rows = limit.bound(async { connection.ask(limit, &question).await.answer }).await?;
+    let process = rows.first().map(|row| cell::<i64>(row, 0, "", "the process")).transpose()?;
+    Ok(process != process::of_login(&connection.client).await.map(i64::from))
+}
+
+/// Whether a row came.
+async fn ask(connection: &mut Connection, limit: &Limit, statement: &str) -> Result<bool, StoreError> {
+    let question = Question::new(statement.to_owned(), []);
+    let rows = limit.bound(async { connection.ask(limit, &question).await.answer }).await?;
+    Ok(!rows.is_empty())
+}
+
+fn ended(message: &str) -> StoreError {
+    StoreError::new(ErrorKind::Unavailable, message).without_effect()
+}
