@@ -36,6 +36,8 @@ pub(crate) enum Role {
 pub(crate) struct Open {
     pub(crate) connection: Connection,
     pub(crate) files: Files,
+    /// What it said when it was last asked whether others had committed.
+    pub(crate) version: Option<i64>,
 }
 
 /// How often a file may be swapped while it is being opened.
@@ -59,7 +61,7 @@ impl Place {
             {
                 let files = Files { identity, log: self.log(&connection)? };
                 self.known.tell(Some(files.clone()));
-                return Ok(Open { connection, files });
+                return Ok(Open { connection, files, version: None });
             }
         }
         let message = "the file was replaced again and again while it was being opened";

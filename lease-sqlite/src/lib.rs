@@ -8,6 +8,7 @@ mod fence;
 mod file_system;
 mod files;
 mod guard;
+mod notices;
 mod options;
 mod path;
 mod queue;

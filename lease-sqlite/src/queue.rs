@@ -121,6 +121,16 @@ where
     }
 }
 
+/// What the thread that takes from a queue does next.
+pub(crate) enum Turn {
+    /// These jobs, which somebody waits for; one at least.
+    Jobs(Vec<Job>),
+    /// A look at the file.
+    Look,
+    /// Nobody can ask any more.
+    End,
+}
+
 #[derive(Default)]
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
@@ -186,17 +196,34 @@ impl Queue {
         }
     }
 
-    /// The next jobs, which somebody waits for; one at least. `None` when nobody can ask any more.
-    pub(crate) fn take(&self) -> Option<Vec<Job>> {
+    /// Waits for what to do next. `look_due` says when to look at the file, which comes before all jobs, for it is
+    /// short and seldom.
+    pub(crate) fn take(&self, look_due: impl Fn() -> Option<Instant>) -> Turn {
         let mut inner = self.lock();
         while !inner.closed {
+            let left = look_due().map(|due| due.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Turn::Look;
+            }
             let group = inner.next_group();
             if !group.is_empty() {
-                return Some(group);
+                return Turn::Jobs(group);
             }
-            inner = self.arrival.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner = match left {
+                None => self.arrival.wait(inner).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => {
+                    self.arrival.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
-        None
+        Turn::End
+    }
+
+    /// Has the thread ask anew when to look at the file.
+    pub(crate) fn look_due_has_changed(&self) {
+        // Locked, so that the thread is either before its question or waiting already.
+        drop(self.lock());
+        self.arrival.notify_one();
     }
 
     /// Lets the thread that takes from this queue end.
@@ -238,6 +265,11 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
+    /// Not at all.
+    pub(crate) fn none() -> Self {
+        Self { urgent: false, until: Instant::now() }
+    }
+
     /// As long as all of them would.
     pub(crate) fn of(jobs: &[Job]) -> Self {
         let urgent = jobs.iter().any(|job| job.order.kind.is_urgent());
@@ -266,6 +298,8 @@ pub(crate) fn busy_handler(_tries: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Kind::{Check, Read, Renewal, Verify, Write};
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
     use super::*;
 
     type Receiver = oneshot::Receiver<Result<i32, StoreError>>;
@@ -289,6 +323,13 @@ mod tests {
         (queue, receivers)
     }
 
+    fn take(queue: &Queue) -> Vec<Job> {
+        match queue.take(|| None) {
+            Turn::Jobs(jobs) => jobs,
+            Turn::Look | Turn::End => panic!("no jobs"),
+        }
+    }
+
     fn kinds(group: &[Job]) -> Vec<Kind> {
         group.iter().map(|job| job.order.kind).collect()
     }
@@ -296,14 +337,14 @@ mod tests {
     #[test]
     fn urgent_work_is_taken_first_and_each_line_keeps_its_order() {
         let (queue, _keep) = queue(&[Read, Check, Verify, Read, Verify]);
-        let taken: Vec<_> = (0..5).flat_map(|_| kinds(&queue.take().unwrap())).collect();
+        let taken: Vec<_> = (0..5).flat_map(|_| kinds(&take(&queue))).collect();
         assert_eq!(taken, [Verify, Verify, Read, Check, Read]);
     }
 
     #[test]
     fn what_may_share_a_transaction_is_taken_together_and_nothing_overtakes() {
         let (queue, _keep) = queue(&[Write, Write, Check, Write, Renewal]);
-        let mut groups = (0..3).map(|_| kinds(&queue.take().unwrap()));
+        let mut groups = (0..3).map(|_| kinds(&take(&queue)));
         assert_eq!(groups.next().unwrap(), [Renewal, Write, Write]);
         assert_eq!(groups.next().unwrap(), [Check]);
         assert_eq!(groups.next().unwrap(), [Write]);
@@ -312,21 +353,21 @@ mod tests {
     #[test]
     fn a_group_has_an_end() {
         let (queue, _keep) = queue(&[Write; GROUP_MAX + 1]);
-        assert_eq!(queue.take().unwrap().len(), GROUP_MAX);
-        assert_eq!(queue.take().unwrap().len(), 1);
+        assert_eq!(take(&queue).len(), GROUP_MAX);
+        assert_eq!(take(&queue).len(), 1);
     }
 
     #[test]
     fn what_was_taken_in_vain_goes_back_in_front_in_its_order() {
         let (queue, _keep) = queue(&[Write, Write, Renewal]);
-        let mut taken = queue.take().unwrap();
+        let mut taken = take(&queue);
         let (late, _keep_too) = job(Check);
         queue.push(late);
         for (n, job) in taken.iter_mut().enumerate() {
             job.contention = Some(Arc::new(StoreError::new(lease_core::ErrorKind::Busy, n.to_string())));
         }
         queue.put_back(taken);
-        let again = queue.take().unwrap();
+        let again = take(&queue);
         let numbers = again.iter().map(|job| job.contention.as_ref().unwrap().to_string());
         assert_eq!(numbers.collect::<Vec<_>>(), ["0", "1", "2"]);
     }
@@ -334,10 +375,10 @@ mod tests {
     #[test]
     fn what_failed_in_company_is_taken_alone() {
         let (queue, _keep) = queue(&[Write; 3]);
-        let mut taken = queue.take().unwrap();
+        let mut taken = take(&queue);
         taken[1].alone = true;
         queue.put_back(taken);
-        let sizes: Vec<_> = (0..3).map(|_| queue.take().unwrap().len()).collect();
+        let sizes: Vec<_> = (0..3).map(|_| take(&queue).len()).collect();
         assert_eq!(sizes, [1, 1, 1]);
     }
 
@@ -354,7 +395,7 @@ mod tests {
         let (left, receiver) = job(Write);
         queue.push(left);
         drop(receiver);
-        assert_eq!(queue.take().unwrap().len(), 2);
+        assert_eq!(take(&queue).len(), 2);
     }
 
     #[test]
@@ -377,5 +418,31 @@ mod tests {
         queue.close();
         let long = Instant::now() + Duration::from_secs(60);
         assert!(!queue.wait_a_little(Patience { urgent: true, until: long }));
+    }
+
+    #[test]
+    fn a_look_that_is_due_comes_before_jobs_and_one_that_is_not_waits_for_its_time() {
+        let (queue, _keep) = queue(&[Read]);
+        assert!(matches!(queue.take(|| Some(Instant::now())), Turn::Look));
+        let in_an_hour = Instant::now() + Duration::from_secs(3600);
+        assert!(matches!(queue.take(|| Some(in_an_hour)), Turn::Jobs(_)));
+        let soon = Instant::now() + Duration::from_millis(20);
+        assert!(matches!(queue.take(|| Some(soon)), Turn::Look));
+        assert!(Instant::now() >= soon);
+    }
+
+    #[test]
+    fn a_thread_that_waits_without_looking_begins_when_somebody_listens() {
+        let (queue, heard) = (Queue::default(), AtomicBool::new(false));
+        let due = || heard.load(Relaxed).then(Instant::now);
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| queue.take(due));
+            while !taken.is_finished() {
+                heard.store(true, Relaxed);
+                queue.look_due_has_changed();
+                std::thread::yield_now();
+            }
+            assert!(matches!(taken.join(), Ok(Turn::Look)));
+        });
     }
 }

@@ -67,6 +67,10 @@ pub(crate) const USE_WAL: &str = "PRAGMA journal_mode = WAL";
 /// 0 for a file that nobody has written to yet.
 pub(crate) const PAGE_COUNT: &str = "PRAGMA page_count";
 
+/// Another number than the last time, on the same connection, when others have committed between: another connection of
+/// this process or of any. Says nothing of what they changed.
+pub(crate) const DATA_VERSION: &str = "PRAGMA data_version";
+
 /// `UTF-8`, `UTF-16le` or `UTF-16be`.
 pub(crate) const ENCODING: &str = "PRAGMA encoding";
 

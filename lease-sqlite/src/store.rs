@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lease_core::store::{
     Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, Limit, Listing,
-    Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError,
-    UnfinishedSlot, VerifyAnswer, ttl_ms,
+    Notices, Notifier, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer,
+    SlotEnd, StoreError, UnfinishedSlot, VerifyAnswer, ttl_ms,
 };
 use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Term};
 use rusqlite::{Connection, Params, Row, named_params};
@@ -17,6 +17,7 @@ use rusqlite::{Connection, Params, Row, named_params};
 use crate::connection::{Place, Role};
 use crate::error::Failure;
 use crate::files::Known;
+use crate::notices::Lookout;
 use crate::options::{SqliteOptions, Table};
 use crate::path::{absolute, shown};
 use crate::queue::{Kind, Order};
@@ -37,6 +38,7 @@ struct Shared {
     writer: Worker,
     reader: Worker,
     clock: Arc<dyn Clock>,
+    notifier: Arc<Notifier>,
 }
 
 /// How long opening, migrating and checking may take, which nobody gives a time for.
@@ -80,11 +82,14 @@ impl SqliteStore {
         };
         let path = absolute(path).map_err(named)?;
         let place = |role| Place { path: path.clone(), table: table.clone(), role, known: Known::default() };
-        let worker = |place| Worker::start(place).map_err(no_thread).map_err(named);
+        let worker = |place, lookout| Worker::start(place, lookout).map_err(no_thread).map_err(named);
         let place_to_write = place(Role::Write);
-        let (writer, reader) = (worker(place_to_write.clone())?, worker(place(Role::Read))?);
+        let notifier = Arc::new(Notifier::new());
+        let lookout = Lookout::new(Arc::clone(&notifier));
+        let (writer, reader) =
+            (worker(place_to_write.clone(), None)?, worker(place(Role::Read), Some(lookout))?);
         let clock = SystemClock::shared().map_err(no_thread).map_err(named)?;
-        let shared = Shared { place: place_to_write, writer, reader, clock };
+        let shared = Shared { place: place_to_write, writer, reader, clock, notifier };
         let store = Self { shared: Arc::new(shared) };
         // The first to open makes the file; the other then finds it.
         let limit = store.limit(PATIENCE);
@@ -409,6 +414,13 @@ impl LeaseStore for SqliteStore {
             })
         });
         Ok(slot.await?.flatten())
+    }
+
+    /// A hint comes within some 5 ms of any commit to the file, whatever it changed, and names no name.
+    fn notices(&self) -> Option<Notices> {
+        let notices = self.shared.notifier.listen();
+        self.shared.reader.is_listened_to();
+        Some(notices)
     }
 }
 

@@ -22,7 +22,8 @@ use tokio::sync::oneshot;
 use crate::connection::{Open, Place, Role};
 use crate::courtesy::Courtesy;
 use crate::error::Failure;
-use crate::queue::{Asked, Job, Kind, Order, Patience, Queue, set_patience};
+use crate::notices::Lookout;
+use crate::queue::{Asked, Job, Kind, Order, Patience, Queue, Turn, set_patience};
 use crate::{schema, sql};
 
 /// A handle to the thread; dropping it lets the thread end.
@@ -31,7 +32,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start(place: Place) -> io::Result<Self> {
+    /// With a lookout it also looks whether others have committed, while somebody listens.
+    pub(crate) fn start(place: Place, lookout: Option<Lookout>) -> io::Result<Self> {
         let queue = Arc::new(Queue::default());
         let served = Arc::clone(&queue);
         // Linux shows the first 15 bytes.
@@ -39,7 +41,7 @@ impl Worker {
             Role::Write => "lease-sql-write",
             Role::Read => "lease-sql-read",
         };
-        thread::Builder::new().name(name.to_owned()).spawn(move || serve(&served, &place))?;
+        thread::Builder::new().name(name.to_owned()).spawn(move || serve(&served, &place, lookout))?;
         Ok(Self { queue })
     }
 
@@ -53,6 +55,11 @@ impl Worker {
         let work = Asked { statement, answer: None, sender: Some(sender) };
         self.queue.push(Job::new(order, Box::new(work)));
         receiver
+    }
+
+    /// To be called when somebody has begun to listen.
+    pub(crate) fn is_listened_to(&self) {
+        self.queue.look_due_has_changed();
     }
 }
 
@@ -74,10 +81,21 @@ impl Drop for Worker {
     }
 }
 
-fn serve(queue: &Arc<Queue>, place: &Place) {
+fn serve(queue: &Arc<Queue>, place: &Place, mut lookout: Option<Lookout>) {
     let mut open = None;
     let mut courtesy = Courtesy::new(Instant::now());
-    while let Some(mut jobs) = queue.take() {
+    loop {
+        let mut jobs = match queue.take(|| lookout.as_ref().and_then(Lookout::due)) {
+            Turn::Jobs(jobs) => jobs,
+            Turn::Look => {
+                set_patience(queue, Patience::none());
+                if let Some(lookout) = &mut lookout {
+                    lookout.look(place, &mut open);
+                }
+                continue;
+            }
+            Turn::End => return,
+        };
         let now = Instant::now();
         for late in jobs.extract_if(.., |job| now >= job.order.until) {
             late.refuse();
@@ -117,6 +135,9 @@ fn serve(queue: &Arc<Queue>, place: &Place) {
             }
         }
         courtesy.wrote(Instant::now());
+        if let Some(lookout) = &mut lookout {
+            lookout.served(now.elapsed());
+        }
     }
 }
 
@@ -175,7 +196,7 @@ fn attempt(place: &Place, open: &mut Option<Open>, jobs: &mut [Job]) -> Result<(
 
 /// Compares the file at the path with the one that is open, and lets go of one that was replaced. When
 /// nobody can tell, the connection is kept, for only with it can it be told later.
-fn compare(place: &Place, open: &mut Option<Open>) -> Result<(), StoreError> {
+pub(crate) fn compare(place: &Place, open: &mut Option<Open>) -> Result<(), StoreError> {
     let Some(opened) = open else { return Ok(()) };
     let same = place.still_holds(&opened.files);
     if same.as_ref().is_err_and(|error| error.kind() == ErrorKind::Replaced) {
@@ -185,7 +206,7 @@ fn compare(place: &Place, open: &mut Option<Open>) -> Result<(), StoreError> {
 }
 
 /// Told before, for with the last connection its log goes.
-fn let_go(place: &Place, open: &mut Option<Open>) {
+pub(crate) fn let_go(place: &Place, open: &mut Option<Open>) {
     place.known.tell(None);
     *open = None;
 }
@@ -228,7 +249,7 @@ fn explain(place: &Place, connection: &Connection, failure: Failure) -> StoreErr
     }
 }
 
-fn leaves_the_connection_sound(kind: ErrorKind) -> bool {
+pub(crate) fn leaves_the_connection_sound(kind: ErrorKind) -> bool {
     use ErrorKind::{Busy, Full, Invalid, ReadOnly, Schema, Timeout};
     // On a full disk a new connection could not make the files that this one has.
     matches!(kind, Busy | Full | Invalid | ReadOnly | Schema | Timeout)

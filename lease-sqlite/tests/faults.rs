@@ -13,6 +13,8 @@ mod drops;
 #[cfg(target_os = "linux")]
 #[path = "faults/full_disk.rs"]
 mod full_disk;
+#[path = "faults/notices.rs"]
+mod notices;
 #[path = "faults/replaced.rs"]
 mod replaced;
 #[path = "faults/support.rs"]

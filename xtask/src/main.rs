@@ -1,6 +1,7 @@
 //! The project's own chores, run as `cargo xtask`.
 
 mod backend;
+mod bench;
 mod ci;
 mod db;
 mod servers;
@@ -49,6 +50,11 @@ enum Chore {
         #[arg(last = true)]
         for_programs: Vec<String>,
     },
+    /// Measure leases on each engine: how fast they change hands, and what they cost
+    ///
+    /// Nothing passes or fails by it: each figure stands beside its goal. All that was measured is left
+    /// as JSON in `target/bench`. The database servers are found or started as for the tests.
+    Bench(bench::Choice),
     /// Database servers that stay between runs of tests
     Db {
         #[command(subcommand)]
@@ -68,6 +74,7 @@ fn main() -> ExitCode {
         Chore::Test { backend, arguments, for_programs } => {
             test::run(&root, &Tests { backend, arguments, for_programs })
         }
+        Chore::Bench(choice) => bench::run(&root, &choice),
         Chore::Db { action } => db::run(&action),
         Chore::Tidy => tidy::run(&root),
     };

@@ -22,7 +22,7 @@ impl Bench {
         let path = folder.path().join("leases.db");
         let place =
             Place { path, table: Table::new("leases").unwrap(), role: Role::Write, known: Known::default() };
-        Self { worker: Worker::start(place).unwrap(), folder }
+        Self { worker: Worker::start(place, None).unwrap(), folder }
     }
 
     async fn ask<T, F>(&self, within: Duration, statement: F) -> Result<T, StoreError>

@@ -15,7 +15,7 @@ use crate::support::{JOURNALS, Journal, LONG, Sandbox, granted, name, new_claim,
 const CHILD: &str = "LEASE_SQLITE_TEST_CHILD";
 
 /// Starts this very test once more, in a process of its own that finds the path in its environment.
-fn start_child(test: &str, path: &Path) -> Child {
+pub(crate) fn start_child(test: &str, path: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(CHILD, path)
@@ -24,12 +24,12 @@ fn start_child(test: &str, path: &Path) -> Child {
         .unwrap()
 }
 
-fn child_path() -> Option<std::path::PathBuf> {
+pub(crate) fn child_path() -> Option<std::path::PathBuf> {
     std::env::var_os(CHILD).map(Into::into)
 }
 
 /// Kills the child as soon as it has said so many lines, and returns them.
-fn kill_after(mut child: Child, lines: usize) -> Vec<String> {
+pub(crate) fn kill_after(mut child: Child, lines: usize) -> Vec<String> {
     let said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let ours = said.filter_map(|line| line.strip_prefix("> ").map(str::to_owned));
     let heard: Vec<String> = ours.take(lines).collect();
@@ -39,7 +39,7 @@ fn kill_after(mut child: Child, lines: usize) -> Vec<String> {
     heard
 }
 
-fn wait_to_be_killed() -> ! {
+pub(crate) fn wait_to_be_killed() -> ! {
     loop {
         std::thread::sleep(Duration::from_secs(3600));
     }

@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 /// Moves a database with what SQLite keeps beside it.
-fn rename(from: &Path, to: &Path) {
+pub(crate) fn rename(from: &Path, to: &Path) {
     for beside in ["-wal", "-shm", "-journal"] {
         let with = |path: &Path| {
             let mut path = path.as_os_str().to_owned();

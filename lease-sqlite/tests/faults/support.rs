@@ -36,6 +36,11 @@ impl Sandbox {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// An empty folder below that one.
+    pub(crate) fn empty_in(folder: &Path) -> Self {
+        Self { folder: tempfile::tempdir_in(folder).unwrap() }
+    }
+
     /// A folder with a lease file in that mode.
     pub(crate) async fn new(journal: Journal) -> Self {
         let sandbox = Self::empty();

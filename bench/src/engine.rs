@@ -1,0 +1,72 @@
+//! The engines, and the stores of each.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use lease_core::LeaseStore;
+use lease_mysql::MysqlStore;
+use lease_postgres::PostgresStore;
+use lease_sqlite::SqliteStore;
+use test_servers::{Product, shared};
+
+use crate::Outcome;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    Sqlite,
+    Postgres,
+    Mariadb,
+    Mysql,
+}
+
+/// Where an engine's leases are. Another run on the same server finds the same table, so that none piles up.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) engine: Engine,
+    /// The path of the file, or the URL of the server.
+    pub(crate) at: String,
+}
+
+const TABLE: &str = "lease_bench";
+
+impl Engine {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+            Self::Mariadb => "mariadb",
+            Self::Mysql => "mysql",
+        }
+    }
+
+    /// A file in that folder, or a server that is found or started as the tests do; with the table.
+    pub(crate) async fn place(self, folder: &Path) -> Outcome<Place> {
+        let at = match self {
+            Self::Sqlite => folder.join("leases.db").display().to_string(),
+            Self::Postgres => shared(Product::Postgres),
+            Self::Mariadb => shared(Product::MariaDb),
+            Self::Mysql => shared(Product::MySql),
+        };
+        let place = Place { engine: self, at };
+        place.store().await?.migrate().await?;
+        Ok(place)
+    }
+}
+
+impl Place {
+    /// A store of its own, as each process has one.
+    pub(crate) async fn store(&self) -> Outcome<Arc<dyn LeaseStore>> {
+        Ok(match self.engine {
+            Engine::Sqlite => Arc::new(SqliteStore::options().table(TABLE)?.open(&self.at).await?),
+            Engine::Postgres => Arc::new(PostgresStore::options().table(TABLE)?.open(&self.at)?),
+            Engine::Mariadb | Engine::Mysql => Arc::new(MysqlStore::options().table(TABLE)?.open(&self.at)?),
+        })
+    }
+}
+
+/// A name that no earlier run has used.
+pub(crate) fn fresh_name(what: &str) -> String {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    format!("{what} {} {}", std::process::id(), now.as_micros())
+}

@@ -1,0 +1,200 @@
+//! What was measured, for people and for programs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+use crate::Outcome;
+use crate::engine::Engine;
+use crate::figures::{millis, percentile};
+
+/// One run of the benchmark.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    /// Seconds since 1970 UTC.
+    begun: u64,
+    quick: bool,
+    processors: usize,
+    answers: Vec<Answer>,
+}
+
+/// The answer of one engine to one question.
+#[derive(Serialize)]
+pub(crate) struct Answer {
+    engine: &'static str,
+    question: String,
+    figures: Vec<Figure>,
+    /// Why there is none.
+    failure: Option<String>,
+}
+
+/// One number, and what it should be.
+#[derive(Serialize)]
+pub(crate) struct Figure {
+    what: String,
+    value: f64,
+    unit: &'static str,
+    /// What else is to be known of it.
+    note: String,
+    goal: Option<Goal>,
+    /// All that it was made of.
+    samples: Vec<f64>,
+}
+
+/// Where a figure should lie.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Goal {
+    Below(f64),
+    AtLeast(f64),
+}
+
+impl Figure {
+    pub(crate) fn new(what: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self { what: what.into(), value, unit, note: String::new(), goal: None, samples: Vec::new() }
+    }
+
+    /// A percentile of times, in milliseconds; 100 is the longest.
+    pub(crate) fn of_times(what: &str, samples: &[Duration], hundredths: usize) -> Self {
+        let value = percentile(samples, hundredths).map_or(f64::NAN, millis);
+        let which = if hundredths == 100 { "max".to_owned() } else { format!("p{hundredths}") };
+        let mut figure = Self::new(format!("{what} {which}"), value, "ms");
+        figure.note = format!("n={}", samples.len());
+        figure.samples = samples.iter().copied().map(millis).collect();
+        figure
+    }
+
+    pub(crate) fn goal(mut self, goal: Goal) -> Self {
+        self.goal = Some(goal);
+        self
+    }
+
+    pub(crate) fn note(mut self, note: String) -> Self {
+        self.note = note;
+        self
+    }
+
+    fn row(&self) -> [String; 4] {
+        let (goal, met) = match self.goal {
+            None => (String::new(), ""),
+            Some(goal) => (goal.shown(), if goal.is_met(self.value) { "met" } else { "MISSED" }),
+        };
+        [self.what.clone(), format!("{} {}", rounded(self.value), self.unit), self.note.clone(), {
+            format!("{goal} {met}").trim().to_owned()
+        }]
+    }
+}
+
+impl Goal {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::Below(most) => value < most,
+            Self::AtLeast(least) => value >= least,
+        }
+    }
+
+    fn shown(self) -> String {
+        match self {
+            Self::Below(most) => format!("< {}", rounded(most)),
+            Self::AtLeast(least) => format!(">= {}", rounded(least)),
+        }
+    }
+}
+
+impl Answer {
+    pub(crate) fn new(engine: Engine, question: String, outcome: Outcome<Vec<Figure>>) -> Self {
+        let (figures, failure) = match outcome {
+            Ok(figures) => (figures, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        Self { engine: engine.name(), question, figures, failure }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(quick: bool) -> Self {
+        let begun = UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+        let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+        Self { begun, quick, processors, answers: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, answer: Answer) {
+        self.answers.push(answer);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.answers.iter().any(|answer| answer.failure.is_some())
+    }
+
+    pub(crate) fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).force_no_tty();
+        table.set_header(["ENGINE", "QUESTION", "FIGURE", "VALUE", "", "GOAL"]);
+        for answer in &self.answers {
+            let row = |[what, value, note, goal]: [String; 4]| {
+                [answer.engine.to_owned(), answer.question.clone(), what, value, note, goal]
+            };
+            for figure in &answer.figures {
+                table.add_row(row(figure.row()));
+            }
+            if let Some(failure) = &answer.failure {
+                table.add_row(row(["FAILED".into(), String::new(), failure.clone(), String::new()]));
+            }
+        }
+        table.trim_fmt()
+    }
+
+    /// Writes it as JSON to a file of its own in the folder.
+    pub(crate) fn write(&self, folder: &Path) -> Outcome<PathBuf> {
+        let file = folder.join(format!("{}.json", self.begun));
+        fs::write(&file, serde_json::to_string_pretty(self)? + "\n")?;
+        Ok(file)
+    }
+}
+
+/// Three digits that count, and no more than people read.
+fn rounded(value: f64) -> String {
+    match value.abs() {
+        least if least >= 100.0 => format!("{value:.0}"),
+        least if least >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_stands_beside_its_figure_and_a_missed_one_is_told() {
+        let figure = Figure::new("hand-over p50", 9.5, "ms").goal(Goal::Below(10.0)).note("n=3".into());
+        assert_eq!(figure.row(), ["hand-over p50", "9.50 ms", "n=3", "< 10.0 met"]);
+        let figure = Figure::new("ratio", 0.5, "times").goal(Goal::AtLeast(0.7));
+        assert_eq!(figure.row()[3], ">= 0.70 MISSED");
+        // What could not be measured has met nothing.
+        assert!(!Goal::Below(10.0).is_met(f64::NAN) && !Goal::AtLeast(0.7).is_met(f64::NAN));
+    }
+
+    #[test]
+    fn a_question_that_failed_is_in_the_table_and_in_the_file() {
+        let mut report = Report::new(true);
+        let times = [Duration::from_millis(3), Duration::from_millis(250)];
+        let figures = vec![Figure::of_times("hand-over", &times, 100)];
+        report.add(Answer::new(Engine::Sqlite, "hand-over".into(), Ok(figures)));
+        assert!(!report.has_failed());
+        report.add(Answer::new(Engine::Mysql, "idle".into(), Err("it went away".into())));
+        assert!(report.has_failed());
+        let table = report.table();
+        assert!(
+            table.contains("hand-over max") && table.contains("250 ms") && table.contains("it went away")
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let file = fs::read_to_string(report.write(folder.path()).unwrap()).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&file).unwrap();
+        assert_eq!(read["answers"][0]["figures"][0]["samples"][1], 250.0);
+        assert_eq!(read["answers"][1]["failure"], "it went away");
+    }
+}

@@ -1,0 +1,184 @@
+//! A second process: one that waits for a name, works, and gives it back when it is told to.
+//!
+//! It is told by lines on its standard input and tells by lines on its standard output.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use lease_core::{Claimed, Leases, Tenure, Timings};
+use tokio::sync::{Notify, mpsc};
+
+use crate::engine::{Engine, Place};
+use crate::observed::{Notifying, ObservedStore};
+use crate::{Outcome, clock};
+
+/// How this program is called to be one.
+pub(crate) const SUBCOMMAND: &str = "worker-of-the-benchmark";
+
+/// Longer than any run.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A worker, killed when this is dropped.
+pub(crate) struct Worker {
+    child: Child,
+    orders: ChildStdin,
+    told: BufReader<ChildStdout>,
+}
+
+/// What a worker has cost since it was started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cost {
+    pub(crate) statements: u64,
+    pub(crate) processor: Duration,
+    /// How often its threads went to sleep.
+    pub(crate) sleeps: u64,
+}
+
+impl Worker {
+    /// Starts one for a name, and waits until it has its store.
+    pub(crate) fn start(place: &Place, name: &str, timings: &Timings, notifying: Notifying) -> Outcome<Self> {
+        let notifying = if notifying == Notifying::On { "on" } else { "off" };
+        let mut child = Command::new(std::env::current_exe()?)
+            .args([SUBCOMMAND, place.engine.name(), &place.at, name])
+            .args([&timings.ttl().as_millis().to_string(), notifying])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let (Some(orders), Some(told)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("a worker has no pipes".into());
+        };
+        let mut worker = Self { child, orders, told: BufReader::new(told) };
+        worker.hear("ready")?;
+        Ok(worker)
+    }
+
+    /// Has it claim the name, waiting if need be, and work. Answers at once.
+    pub(crate) fn acquire(&mut self) -> Outcome<()> {
+        self.order("acquire")
+    }
+
+    /// Waits until its work starts; answers when that was.
+    pub(crate) fn started(&mut self) -> Outcome<Duration> {
+        Ok(Duration::from_nanos(self.hear("started")?.parse()?))
+    }
+
+    /// Has its work end, and waits until the name is given back; answers when the work ended.
+    pub(crate) fn end_work(&mut self) -> Outcome<Duration> {
+        self.order("end")?;
+        Ok(Duration::from_nanos(self.hear("ended")?.parse()?))
+    }
+
+    pub(crate) fn cost(&mut self) -> Outcome<Cost> {
+        self.order("cost")?;
+        let line = self.hear("cost")?;
+        let mut numbers = line.split(' ').map(str::parse::<u64>);
+        let mut next = || numbers.next().ok_or("a worker told less than it should");
+        let (statements, processor) = (next()??, Duration::from_nanos(next()??));
+        Ok(Cost { statements, processor, sleeps: next()?? })
+    }
+
+    /// Kills it as a crash would.
+    pub(crate) fn kill(mut self) -> Outcome<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    fn order(&mut self, order: &str) -> Outcome<()> {
+        Ok(writeln!(self.orders, "{order}")?)
+    }
+
+    /// The rest of the next line, which begins with this word.
+    fn hear(&mut self, word: &str) -> Outcome<String> {
+        let mut line = String::new();
+        self.told.read_line(&mut line)?;
+        match line.trim_end().strip_prefix(word) {
+            Some(rest) => Ok(rest.trim_start().to_owned()),
+            None => Err(format!("a worker should have said {word:?} and said {line:?}").into()),
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop((self.child.kill(), self.child.wait()));
+    }
+}
+
+/// The life of a worker: until its standard input is closed.
+pub(crate) async fn serve(words: Vec<String>) -> Outcome<()> {
+    let [engine, at, name, ttl, notifying] = &words[..] else {
+        return Err("a worker wants engine, place, name, ttl in milliseconds, and `on` or `off`".into());
+    };
+    let place = Place { engine: Engine::from_str(engine, false)?, at: at.clone() };
+    let notifying = if notifying == "on" { Notifying::On } else { Notifying::Off };
+    let store = ObservedStore::new(place.store().await?, notifying);
+    let statements = store.count();
+    let timings = Timings::from_ttl(Duration::from_millis(ttl.parse()?))?;
+    let leases = Leases::builder(store).timings(timings).build()?;
+    let end = Arc::new(Notify::new());
+    let mut orders = orders();
+    println!("ready");
+    while let Some(order) = orders.recv().await {
+        match order.as_str() {
+            "acquire" => {
+                let (leases, name, end) = (leases.clone(), name.clone(), Arc::clone(&end));
+                tokio::spawn(async move {
+                    if let Err(error) = hold_once(&leases, &name, end).await {
+                        println!("failed {error}");
+                    }
+                });
+            }
+            "end" => end.notify_one(),
+            "cost" => {
+                let (asked, used) = (statements.load(Ordering::Relaxed), clock::used().as_nanos());
+                println!("cost {asked} {used} {}", sleeps());
+            }
+            other => return Err(format!("a worker knows no {other:?}").into()),
+        }
+    }
+    Ok(())
+}
+
+async fn hold_once(leases: &Leases, name: &str, end: Arc<Notify>) -> Outcome<()> {
+    let Claimed::Granted(lease) = leases.acquire(name, DAY).await? else {
+        return Err("a day was too short".into());
+    };
+    let work = |_: Tenure| async move {
+        println!("started {}", clock::now().as_nanos());
+        end.notified().await;
+        // Told later: the pipe is not part of what is measured.
+        Ok::<_, std::convert::Infallible>(clock::now())
+    };
+    let ending = lease.run(work).await.map_err(|error| error.to_string())?;
+    println!("ended {}", ending.as_nanos());
+    Ok(())
+}
+
+/// The lines of standard input, read on a thread that may block.
+fn orders() -> mpsc::UnboundedReceiver<String> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// How often the threads of this process have gone to sleep; 0 where `/proc` does not tell.
+fn sleeps() -> u64 {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let of = |thread: std::fs::DirEntry| {
+        let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    threads.filter_map(of).sum()
+}

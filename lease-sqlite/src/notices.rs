@@ -1,0 +1,93 @@
+//! Hints that something in the file has changed, for those who wait for a name.
+//!
+//! Nothing tells a process that another one has committed. So the thread that reads asks SQLite for the file's
+//! version, between its statements and for as long as anybody listens. It never writes, so no commit is its own,
+//! and it sees those of this process's other connections, too. No transaction is open between two looks, and
+//! nothing more is open than without them: neither a checkpoint nor the end of a deleted file waits for a waiter.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lease_core::ErrorKind;
+use lease_core::store::{Notifier, StoreError};
+
+use crate::connection::{Open, Place};
+use crate::error::Failure;
+use crate::sql;
+use crate::worker::{compare, leaves_the_connection_sound, let_go};
+
+/// When to look at the file, and what was seen.
+pub(crate) struct Lookout {
+    notifier: Arc<Notifier>,
+    looked: Instant,
+    /// How long to wait after it.
+    pause: Duration,
+    /// How long the statements after it took together.
+    served: Duration,
+}
+
+/// How often the file is looked at. A look takes some 10 µs, and a hand-over half of this on average.
+const POLL: Duration = Duration::from_millis(5);
+
+/// How often a file is that cannot be read.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// A file to which others write all the time hints all the time, and every hint costs every waiter a statement: with very
+/// many of them the thread would do nothing else. So it leaves so many times the time that they took ...
+const REST: u32 = 4;
+
+/// ... but no longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
+impl Lookout {
+    pub(crate) fn new(notifier: Arc<Notifier>) -> Self {
+        Self { notifier, looked: Instant::now(), pause: Duration::ZERO, served: Duration::ZERO }
+    }
+
+    /// When to look next; `None`: nobody listens.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.notifier.is_heard().then(|| self.looked + self.pause)
+    }
+
+    /// To be told how long statements took.
+    pub(crate) fn served(&mut self, took: Duration) {
+        self.served += took;
+        self.pause = self.pause.max((self.served * REST).min(LONGEST_REST));
+    }
+
+    /// Looks, and says so if anything has been committed since the last time.
+    pub(crate) fn look(&mut self, place: &Place, open: &mut Option<Open>) {
+        let seen = has_changed(place, open);
+        let is_replaced = seen.as_ref().is_err_and(|error| error.kind() == ErrorKind::Replaced);
+        if is_replaced || matches!(seen, Ok(true)) {
+            self.notifier.given_back(None);
+        }
+        // A file that is locked is free in a moment, and one that was replaced is opened next.
+        self.pause = if open.is_some() || is_replaced { POLL } else { RETRY };
+        (self.looked, self.served) = (Instant::now(), Duration::ZERO);
+    }
+}
+
+/// Whether anybody has committed since the last look. At the first one on a connection nobody knows: then it is so.
+fn has_changed(place: &Place, open: &mut Option<Open>) -> Result<bool, StoreError> {
+    compare(place, open)?;
+    let opened = match open {
+        Some(opened) => opened,
+        None => open.insert(place.open(false)?),
+    };
+    match version(opened) {
+        Ok(version) => Ok(opened.version.replace(version) != Some(version)),
+        Err(failure) => {
+            let error = StoreError::from(failure);
+            if !leaves_the_connection_sound(error.kind()) {
+                let_go(place, open);
+            }
+            Err(error)
+        }
+    }
+}
+
+fn version(opened: &Open) -> Result<i64, Failure> {
+    let mut statement = opened.connection.prepare_cached(sql::DATA_VERSION)?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
