@@ -76,7 +76,7 @@ fn a_watch_or_a_list_whose_reader_has_gone_ends_well() {
 }
 
 #[test]
-fn a_database_that_goes_away_and_comes_back_is_said_once_and_then_how_things_are() {
+fn a_database_that_goes_away_is_said_to_and_when_it_is_back_how_things_are_then() {
     let bench = Bench::new();
     bench.run(&["run", "x", "--", "true"]).expect(0);
     let people = bench.start(&["watch"]);
