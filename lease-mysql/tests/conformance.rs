@@ -23,23 +23,11 @@ macro_rules! on {
             lease_testkit::guard_suite!(subject);
         }
 
-        mod least_rights {
-            use super::*;
-
-            static PLACE: Place = Place::new(|| shared($product), Way::LeastRights);
-
-            async fn subject() -> OnServer {
-                OnServer::on(&PLACE).await
-            }
-
-            lease_testkit::suite!(subject);
-            lease_testkit::guard_suite!(subject);
-        }
-
+        /// The least rights, and no count of the rows found, on top of the defaults.
         mod hostile {
             use super::*;
 
-            static PLACE: Place = Place::new(|| private($product, $hostile), Way::Own);
+            static PLACE: Place = Place::new(|| private($product, $hostile), Way::LeastRights);
 
             async fn subject() -> OnServer {
                 OnServer::on(&PLACE).await
@@ -53,20 +41,6 @@ macro_rules! on {
             use super::*;
 
             static PLACE: Place = Place::new(|| private($product, $serializable), Way::Pool);
-
-            async fn subject() -> OnServer {
-                OnServer::on(&PLACE).await
-            }
-
-            lease_testkit::suite!(subject);
-            lease_testkit::guard_suite!(subject);
-        }
-
-        /// As the driver's own default is.
-        mod without_found_rows {
-            use super::*;
-
-            static PLACE: Place = Place::new(|| private($product, $serializable), Way::WithoutFoundRows);
 
             async fn subject() -> OnServer {
                 OnServer::on(&PLACE).await

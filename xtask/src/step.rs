@@ -101,7 +101,18 @@ impl Tool {
 
 /// The cargo that runs us, so that a chore never mixes toolchains.
 pub(crate) fn cargo() -> Command {
-    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // What cargo says of xtask: build scripts that look at it would be run again, and all that depends on them be built
+    // again, at each change between `cargo xtask` and `cargo`.
+    for (name, _) in env::vars_os() {
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
 }
 
 /// Says what begins now, `since` when the chore began.

@@ -20,9 +20,8 @@ use tokio::sync::OnceCell;
 pub(crate) enum Way {
     /// By a URL.
     Own,
-    /// By a configuration of the driver that does not ask the server to count the rows found.
-    WithoutFoundRows,
-    /// By a URL, as a user with the documented rights and no others.
+    /// As a user with the documented rights and no others, by a configuration of the driver that, as its own
+    /// default is, does not ask the server to count the rows found.
     LeastRights,
     /// A pool of the user's.
     Pool,
@@ -105,8 +104,8 @@ impl Place {
     fn open(&self, url: &str, options: MysqlOptions) -> MysqlStore {
         let builder = || OptsBuilder::from_opts(Opts::from_url(url).unwrap()).prefer_socket(false);
         let store = match self.way {
-            Way::Own | Way::LeastRights => options.open(url),
-            Way::WithoutFoundRows => options.open_config(builder().client_found_rows(false)),
+            Way::Own => options.open(url),
+            Way::LeastRights => options.open_config(builder().client_found_rows(false)),
             Way::Pool => {
                 let size = PoolOpts::new().with_constraints(PoolConstraints::new(0, 8).unwrap());
                 // What people set, and no statement of ours may rely on.

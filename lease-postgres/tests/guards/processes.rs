@@ -209,11 +209,12 @@ fn a_process_that_goes_on_before_its_successor_commits_nothing_after_its_claim()
         let mut there = bring_to(cell, Message::AtOnce, stop);
         there.runtime.block_on(async {
             let sql = crate::common::Sql::connect(&there.scene.url).await;
-            let expired = format!(
-                "SELECT 1 FROM {} WHERE expires_at_ms <= extract(epoch FROM clock_timestamp()) * 1000",
+            // No row at all: its claim was too slow for it, and it came to the message on its way out.
+            let held = format!(
+                "SELECT 1 FROM {} WHERE expires_at_ms > extract(epoch FROM clock_timestamp()) * 1000",
                 there.scene.table
             );
-            let is_so = async || !sql.client.query(&expired, &[]).await.unwrap().is_empty();
+            let is_so = async || sql.client.query(&held, &[]).await.unwrap().is_empty();
             eventually("the lease has expired", is_so).await;
         });
         there.process.go_on();
