@@ -10,9 +10,11 @@ use crate::instant;
 
 const AFTER_HELP: &str = "\
 Exit codes: that of the command for `run` (128 + signal; 126 cannot be run,
-127 not found); 75 held by another; 70 lost while the command ran;
-69 database out of reach or unusable; 64 wrong usage; 0 without running it when
-the instant of --slot has been claimed, or --rerun finds nothing.
+127 not found); 75 held: by another, or still, with `clear` and `resign --wait`;
+70 lost while the command ran; 69 database out of reach or unusable; 71 refused
+by the system; 64 wrong usage; 128 + signal when that ended a wait or `watch`;
+0 without running the command when the instant of --slot has been claimed, or
+--rerun finds nothing.
 
 Environment: LEASE_DATABASE_URL is the default of --db; LEASE_LOG is a filter
 for log lines (warn).";
@@ -39,6 +41,21 @@ pub(crate) enum Sub {
     Status(StatusArguments),
     /// Say who holds what
     List(ListArguments),
+    /// Say every change of who holds a lease, or of all
+    ///
+    /// One line for each lease as it is, then one for each change that is seen, until a signal comes or nobody reads.
+    Watch(WatchArguments),
+    /// Free a lease whose holder is dead, and say what was freed
+    ///
+    /// Dead is proven: by a look at the holder's process, if that ran on this host; with --wait also by watching
+    /// the lease for its whole ttl without seeing a renewal. A lease whose holder lives, or may, is refused (exit
+    /// code 75): nothing forces it.
+    Clear(ClearArguments),
+    /// Ask the holder of a lease to step down
+    ///
+    /// It learns of it with its next renewal; the command of a `lease run` then gets SIGTERM, and the lease is given
+    /// back when it has ended.
+    Resign(ResignArguments),
     /// Say what became of the instants of schedules
     Slots(SlotsArguments),
     /// Create the table, or bring it up to date
@@ -74,6 +91,15 @@ pub(crate) struct RunArguments {
     /// A text to show beside host and process id
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
+    /// Where the command can be reached, to show to those who are refused
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) address: Option<String>,
+    /// The command's version, to show to those who are refused
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) version: Option<String>,
+    /// Wait for the lease of a holder that crashed on this host to expire, rather than take it at once
+    #[arg(long)]
+    pub(crate) no_probe: bool,
     /// Do not say who holds the lease when somebody else does, nor why there is nothing to run
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -97,9 +123,62 @@ pub(crate) struct StatusArguments {
 pub(crate) struct ListArguments {
     #[command(flatten)]
     pub(crate) database: DatabaseArguments,
+    /// Only names that begin with this
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    /// Only leases that are held
+    #[arg(long, conflicts_with = "expired")]
+    pub(crate) live: bool,
+    /// Only leases whose holders did not renew them in time
+    #[arg(long)]
+    pub(crate) expired: bool,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArguments {
+    /// The name of the lease, else all there are
+    #[arg(conflicts_with = "prefix")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) database: DatabaseArguments,
+    /// All names that begin with this
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    /// A JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClearArguments {
+    /// The name of the lease
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) database: DatabaseArguments,
+    /// Watch the lease this long for a renewal; without a value as long as that takes, its ttl and a moment
+    // That decides it, however long the wait.
+    #[arg(long, value_name = "DURATION", value_parser = duration, num_args = 0..=1, default_missing_value = "100y")]
+    pub(crate) wait: Option<Duration>,
+    /// Do not look for the holder's process on this host
+    #[arg(long)]
+    pub(crate) no_probe: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResignArguments {
+    /// The name of the lease
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) database: DatabaseArguments,
+    /// Wait this long for the holder to have stepped down
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
+    pub(crate) wait: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

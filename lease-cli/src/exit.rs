@@ -108,12 +108,16 @@ pub(crate) fn say_aside(message: &str) -> oneshot::Receiver<()> {
 
 /// Writes an answer to standard output. Who closed it has read enough.
 pub(crate) fn answer(text: &str) -> Result<(), Failure> {
+    answer_on(text).map(|_| ())
+}
+
+/// Writes a piece of an answer to standard output; `false`: nobody reads on.
+pub(crate) fn answer_on(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(SYSTEM, format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::new(SYSTEM, format!("cannot write to standard output: {error}"))),
     }
 }
 

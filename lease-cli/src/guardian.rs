@@ -1,7 +1,9 @@
 //! The guardian: the small process that stands between `lease run` and its command.
 //!
 //! It leads a process group of its own, is the parent of the command in it, and knows until when
-//! the lease is believed. So the command ends in time whatever becomes of `lease run`:
+//! the lease is believed. It is there, idle, before the lease is claimed, so that the claim can record its group: as long
+//! as the command runs or may yet be started, that group has a member. So the command ends in time whatever
+//! becomes of `lease run`:
 //!
 //! | what happens | what the guardian does |
 //! |---|---|

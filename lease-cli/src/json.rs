@@ -4,10 +4,11 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use lease_core::store::{DbTime, Inspection, LeaseRow};
-use lease_core::{LeaseName, Slot};
+use lease_core::{LeaseName, Sighting, Slot, Standing};
 use serde::Serialize;
 
 use crate::round_state::RoundState;
+use crate::status::word;
 use crate::text::rfc3339;
 
 /// The answer of `lease status --json`.
@@ -17,6 +18,28 @@ pub(crate) struct Status {
     pub(crate) now: Option<String>,
     pub(crate) now_ms: Option<i64>,
     pub(crate) lease: Option<Lease>,
+}
+
+/// The answer of `lease clear --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Cleared {
+    pub(crate) cleared: bool,
+    #[serde(flatten)]
+    pub(crate) status: Status,
+}
+
+/// A line of `lease watch --json`.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Watched {
+    /// A name as it is now.
+    Now {
+        name: String,
+        #[serde(flatten)]
+        status: Box<Status>,
+    },
+    /// The database cannot be read.
+    Away { database: String, error: String },
 }
 
 /// The answer of `lease list --json`.
@@ -31,7 +54,7 @@ pub(crate) struct List {
 #[derive(Debug, Serialize)]
 pub(crate) struct Lease {
     name: String,
-    state: State,
+    state: &'static str,
     holder: String,
     instance: String,
     process: String,
@@ -79,35 +102,6 @@ struct Rounds {
     rerun_slot_ms: Option<i64>,
 }
 
-/// Whether a lease is held, and if not, why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum State {
-    Held,
-    Released,
-    Expired,
-}
-
-impl State {
-    pub(crate) fn of(row: &LeaseRow, now: DbTime) -> Self {
-        if row.is_live(now) {
-            Self::Held
-        } else if row.expires_at == DbTime::RELEASED {
-            Self::Released
-        } else {
-            Self::Expired
-        }
-    }
-
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Held => "held",
-            Self::Released => "released",
-            Self::Expired => "expired",
-        }
-    }
-}
-
 impl Status {
     /// The answer for a name; `None` when there is no database yet.
     pub(crate) fn new(database: String, seen: Option<&Inspection>) -> Self {
@@ -121,13 +115,19 @@ impl Status {
     }
 }
 
+impl From<&Sighting> for Status {
+    fn from(seen: &Sighting) -> Self {
+        Self::new(seen.database().to_owned(), Some(seen.inspection()))
+    }
+}
+
 impl Lease {
     pub(crate) fn new(row: &LeaseRow, now: DbTime) -> Self {
         let time = |time: DbTime| rfc3339(time.as_millis());
-        let state = State::of(row, now);
+        let standing = row.standing(now);
         Self {
             name: row.name.to_string(),
-            state,
+            state: word(standing),
             holder: row.holder.to_string(),
             instance: row.instance.clone(),
             process: row.process.clone(),
@@ -138,9 +138,9 @@ impl Lease {
             claimed_at_ms: row.claimed_at.as_millis(),
             renewed_at: time(row.renewed_at),
             renewed_at_ms: row.renewed_at.as_millis(),
-            expires_at: (state != State::Released).then(|| time(row.expires_at)).flatten(),
+            expires_at: (standing != Standing::Released).then(|| time(row.expires_at)).flatten(),
             expires_at_ms: row.expires_at.as_millis(),
-            expires_in_ms: (state == State::Held).then(|| whole_ms(row.expires_at.since(now))),
+            expires_in_ms: (standing == Standing::Held).then(|| whole_ms(row.expires_at.since(now))),
             ttl_ms: whole_ms(row.ttl),
             resign_asked: row.resign_term == row.term.get(),
             rounds: Rounds::new(row, now),
@@ -186,9 +186,17 @@ fn whole_ms(duration: Duration) -> u64 {
 
 /// The value as indented JSON with a line break at the end.
 pub(crate) fn to_text(value: &impl Serialize) -> String {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    let mut out = String::with_capacity(text.len() + 1);
-    for character in text.chars() {
+    for_terminals(&serde_json::to_string_pretty(value).unwrap_or_default())
+}
+
+/// The value as JSON in one line, with the line break.
+pub(crate) fn to_line(value: &impl Serialize) -> String {
+    for_terminals(&serde_json::to_string(value).unwrap_or_default())
+}
+
+fn for_terminals(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() + 1);
+    for character in json.chars() {
         // JSON lets these stand as they are, and a terminal may obey them.
         if matches!(character, '\u{7f}'..='\u{9f}') {
             let _ = write!(out, "\\u{:04x}", u32::from(character));

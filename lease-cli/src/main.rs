@@ -5,6 +5,7 @@ compile_error!("`lease run` guards its command with process groups and signals: 
 
 mod args;
 mod claim;
+mod clear;
 mod command;
 mod database;
 mod exit;
@@ -14,7 +15,9 @@ mod instant;
 mod json;
 mod list;
 mod log;
+mod progress;
 mod rerun;
+mod resign;
 mod round_state;
 mod run;
 mod signals;
@@ -25,6 +28,7 @@ mod table;
 mod terminal;
 mod text;
 mod url;
+mod watch;
 
 use std::env;
 use std::ffi::OsString;
@@ -59,6 +63,9 @@ fn perform(arguments: Option<Arguments>) -> Result<u8, Failure> {
             Sub::Run(arguments) => run::run(arguments).await,
             Sub::Status(arguments) => status::status(&arguments).await,
             Sub::List(arguments) => list::list(&arguments).await,
+            Sub::Watch(arguments) => watch::watch(&arguments).await,
+            Sub::Clear(arguments) => clear::clear(&arguments).await,
+            Sub::Resign(arguments) => resign::resign(&arguments).await,
             Sub::Slots(arguments) => slots::slots(&arguments).await,
             Sub::Migrate(arguments) => migrate(&arguments).await,
             Sub::Schema(arguments) => schema(&arguments),

@@ -1,16 +1,15 @@
 //! What `lease run --rerun` claims: the second and last run of a round that was cut short.
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use lease_core::{LeaseName, Leases};
+use lease_core::{ClearError, LeaseName, Leases, Sighting, Slot, Standing, UnfinishedSlot};
 
 use crate::claim::{Answer, despite, failed, given_up};
-use crate::database::Store;
 use crate::exit::Failure;
 use crate::holding::Holding;
 use crate::instant;
 use crate::signals::Signals;
-use crate::status::{inspect, refusal};
+use crate::status::refusal;
 
 /// After a claim whose outcome is unknown.
 const UNKNOWN: &str = "; the rerun may be used up by this";
@@ -22,8 +21,8 @@ pub(crate) async fn claim(
     name: &LeaseName,
     signals: &mut Signals,
 ) -> Result<Answer, Failure> {
-    let unfinished = match signals.or_signal(leases.unfinished_slots([name.clone()])).await {
-        Ok(found) => found?.pop(),
+    let unfinished = match signals.or_signal(find(leases, name)).await {
+        Ok(found) => found?,
         Err(signal) => return Ok(Answer::Ended(signal)),
     };
     if let Some(unfinished) = unfinished {
@@ -43,21 +42,37 @@ pub(crate) async fn claim(
     }
 }
 
+/// The round to rerun. One whose holder the probe proves dead is cut short too, though its name is held yet.
+async fn find(leases: &Leases, name: &LeaseName) -> Result<Option<UnfinishedSlot>, Failure> {
+    let found = leases.unfinished_slots([name.clone()]).await?.pop();
+    if found.is_some() || not_rerun(&leases.status(name.clone()).await?).is_none() {
+        return Ok(found);
+    }
+    match leases.clear(name.clone(), Duration::ZERO).await {
+        Ok(_) => Ok(leases.unfinished_slots([name.clone()]).await?.pop()),
+        Err(ClearError::Live(_)) => Ok(None),
+        Err(ClearError::Store(error)) => Err(error.into()),
+    }
+}
+
+/// The last instant, if its round is not finished and was not rerun.
+fn not_rerun(seen: &Sighting) -> Option<Slot> {
+    let row = seen.row()?;
+    row.slot.filter(|_| row.unfinished_slot == row.slot && row.rerun_slot < row.slot)
+}
+
 /// Why there is nothing to rerun: for good, or because the name is held, by the round itself perhaps.
 async fn why_not(leases: &Leases, name: &LeaseName) -> Result<Answer, Failure> {
-    let seen = inspect(&Store(Arc::clone(leases.store())), name).await?;
-    let database = leases.store().describe();
-    let unfinished = seen.row.as_ref().and_then(|row| {
-        let last = row.slot.filter(|_| row.unfinished_slot == row.slot && row.rerun_slot < row.slot)?;
-        Some((instant::text(last), row.is_live(seen.now)))
-    });
-    Ok(match unfinished {
+    let seen = leases.status(name.clone()).await?;
+    Ok(match not_rerun(&seen) {
         None => Answer::Nothing(format!(
-            "{name:?} is not rerun: it has no round that was cut short and was not rerun yet ({database})"
+            "{name:?} is not rerun: it has no round that was cut short and was not rerun yet ({})",
+            seen.database()
         )),
-        Some((slot, is_held)) => {
+        Some(slot) => {
+            let is_held = seen.standing() == Standing::Held;
             let later = if is_held { "; if that round is cut short, --rerun runs it then" } else { "" };
-            let refusal = refusal(name, &database, &seen, "try again");
+            let (slot, refusal) = (instant::text(slot), refusal(&seen, "try again"));
             Answer::NotYetCutShort(format!("not rerun for {slot}: {refusal}{later}"))
         }
     })

@@ -3,8 +3,8 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use lease_core::{Instance, Leases, Refusal, Timings};
-
+use lease_core::clock::sleep_until;
+use lease_core::{HostProbe, Instance, Leases, ProcessFacts, Refusal, Timings, Watched};
 use tokio::time::sleep;
 
 use crate::args::RunArguments;
@@ -12,6 +12,8 @@ use crate::claim::{Answer, claim};
 use crate::command::Program;
 use crate::database::Database;
 use crate::exit::{Failure, SUCCESS, SYSTEM, code_of_signal, say, say_aside, say_unmasked};
+use crate::guardian::Guardian;
+use crate::holding::Holding;
 use crate::instant;
 use crate::signals::Signals;
 use crate::status::{lease_name, refusal};
@@ -22,15 +24,16 @@ pub(crate) async fn run(mut arguments: RunArguments) -> Result<u8, Failure> {
     let timings = arguments.ttl.map_or(Ok(Timings::default()), Timings::from_ttl).map_err(Failure::usage)?;
     let database = Database::named(&arguments.database)?;
     let program = Program::find(mem::take(&mut arguments.command))?;
-    let mut signals = Signals::listen()
-        .map_err(|error| Failure::new(SYSTEM, format!("cannot receive signals: {error}")))?;
+    let mut signals = Signals::listen()?;
 
     let begun = Instant::now();
-    let mut instance = Instance::current();
-    if let Some(label) = &arguments.label {
-        instance = instance.label(label);
-    }
-    let opened = open(&database, timings, instance, || left(arguments.wait, begun));
+    let guardian = Guardian::start(&program, timings.grace()).map_err(|error| {
+        let message = format!("cannot start the guardian of the command: {error}; nothing was claimed");
+        Failure::new(SYSTEM, message)
+    })?;
+    let opened = open(&database, timings, instance(&arguments, &guardian), !arguments.no_probe, || {
+        left(arguments.wait, begun)
+    });
     let leases = match signals.or_signal(opened).await {
         Ok(leases) => leases?,
         Err(signal) => return Ok(code_of_signal(signal)),
@@ -41,8 +44,13 @@ pub(crate) async fn run(mut arguments: RunArguments) -> Result<u8, Failure> {
         Ok(Answer::Granted(holding)) => {
             // The round does not wait for whoever reads this.
             said = holding.superseded().filter(|_| !arguments.quiet).as_deref().map(say_aside);
-            let ended = supervise(&holding, &leases, &program, &mut signals).await;
-            holding.end(ended, &mut signals, arguments.quiet).await
+            let ended = supervise(&holding, &leases, &program, guardian, &mut signals).await;
+            let stands_aside = ended.stepped_down && !ended.is_lost;
+            let outcome = holding.end(ended, &mut signals, arguments.quiet).await;
+            if stands_aside {
+                stand_aside(&leases, &holding, &mut signals).await;
+            }
+            outcome
         }
         Ok(Answer::Held(held)) => {
             if !arguments.quiet {
@@ -77,6 +85,49 @@ pub(crate) async fn run(mut arguments: RunArguments) -> Result<u8, Failure> {
     outcome
 }
 
+/// Who claims: this process, and the group that must have ended too before the name may be taken for that of the dead.
+fn instance(arguments: &RunArguments, guardian: &Guardian) -> Instance {
+    let group = Some(guardian.group().as_raw_pid());
+    let facts = ProcessFacts::current().map(|facts| ProcessFacts { group, ..facts });
+    let mut instance = Instance::current().process(facts.as_ref());
+    if let Some(label) = &arguments.label {
+        instance = instance.label(label);
+    }
+    if let Some(address) = &arguments.address {
+        instance = instance.address(address);
+    }
+    if let Some(version) = &arguments.version {
+        instance = instance.version(version);
+    }
+    instance
+}
+
+/// Leaves the name to another until one has taken it, for as long as that may need to come: what started this
+/// program may start it again at once.
+async fn stand_aside(leases: &Leases, holding: &Holding, signals: &mut Signals) {
+    let (timings, term) = (leases.timings(), holding.lease().term());
+    // Longer than the longest that another waits between two looks.
+    let aside = timings.campaign_interval() * 6 / 5 + timings.tick();
+    let over = sleep_until(leases.clock(), leases.clock().now() + aside);
+    let Ok(mut watch) = leases.watch(holding.lease().name().clone()) else { return };
+    let taken = async {
+        loop {
+            match watch.next().await {
+                Watched::Now(seen) if seen.term() != Some(term) => return,
+                Watched::Now(_) | Watched::Away(_) => {}
+            }
+        }
+    };
+    let _ = signals
+        .or_signal(async {
+            tokio::select! {
+                () = over => {}
+                () = taken => {}
+            }
+        })
+        .await;
+}
+
 /// What is left of `--wait`.
 fn left(wait: Option<Duration>, begun: Instant) -> Duration {
     wait.unwrap_or_default().saturating_sub(begun.elapsed())
@@ -87,10 +138,11 @@ async fn open(
     database: &Database,
     timings: Timings,
     instance: Instance,
+    probe: bool,
     left: impl Fn() -> Duration,
 ) -> Result<Leases, Failure> {
     loop {
-        match try_to_open(database, timings, instance.clone()).await {
+        match try_to_open(database, timings, instance.clone(), probe).await {
             Err(failure) if failure.may_pass && !left().is_zero() => {
                 sleep(timings.retry_interval().min(left())).await;
             }
@@ -99,9 +151,18 @@ async fn open(
     }
 }
 
-async fn try_to_open(database: &Database, timings: Timings, instance: Instance) -> Result<Leases, Failure> {
+async fn try_to_open(
+    database: &Database,
+    timings: Timings,
+    instance: Instance,
+    probe: bool,
+) -> Result<Leases, Failure> {
     let store = database.create().await?;
-    let leases = Leases::builder_shared(store.0.clone()).timings(timings).instance(instance).build()?;
+    let mut leases = Leases::builder_shared(store.0.clone()).timings(timings).instance(instance);
+    if probe {
+        leases = leases.probe(HostProbe);
+    }
+    let leases = leases.build()?;
     store.make_ready().await?;
     Ok(leases)
 }
@@ -113,10 +174,7 @@ async fn say_by_whom(held: &Refusal, arguments: &RunArguments) {
         arguments.slot.map(|slot| format!("not run for {}: ", instant::text(slot))).unwrap_or_default();
     match held.holder().await {
         // Whoever it is, shown whole.
-        Ok(seen) => say_unmasked(&format!(
-            "{what}{}",
-            refusal(held.name(), held.database(), seen.inspection(), again)
-        )),
+        Ok(seen) => say_unmasked(&format!("{what}{}", refusal(&seen, again))),
         Err(error) => say(&format!(
             "{what}{:?} is held by somebody else; by whom, cannot be read: {error}",
             held.name()

@@ -9,6 +9,8 @@ use std::task::Poll;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::exit::{Failure, SYSTEM};
+
 /// What `lease run` passes on to the command. The guardian, in the command's group, survives them.
 pub(crate) const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
@@ -48,7 +50,12 @@ pub(crate) enum Received {
 
 impl Signals {
     /// From now on the signals are received here rather than ending the process.
-    pub(crate) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        Self::try_to_listen()
+            .map_err(|error| Failure::new(SYSTEM, format!("cannot receive signals: {error}")))
+    }
+
+    fn try_to_listen() -> io::Result<Self> {
         let ignored = Ignored::at_start();
         let wanted = PASSED_ON.into_iter().filter(|number| !ignored.contains(*number)).chain([SIGCONT]);
         let listen = |number| Ok((number, signal(SignalKind::from_raw(number))?));

@@ -8,7 +8,6 @@ use crate::database::{Database, Store};
 use crate::exit::{Failure, SUCCESS, answer};
 use crate::round_state::RoundState;
 use crate::status::lease_name;
-use crate::text::visible;
 use crate::{instant, json, list, status, table};
 
 pub(crate) async fn slots(arguments: &SlotsArguments) -> Result<u8, Failure> {
@@ -46,19 +45,9 @@ struct Line {
     row: Option<(LeaseRow, DbTime)>,
 }
 
-/// A table, in which no instant is broken; on a terminal that is too narrow for that, a cell a line.
 fn for_people(lines: &[Line], width: Option<u16>) -> String {
     let head = ["NAME", "STATE", "LAST", "RERUN"];
-    if width.is_none_or(|width| width >= TABLE_WIDTH) {
-        return table::render(head, lines.iter().map(Line::cells), width, &[2, 3]);
-    }
-    let blocks = lines.iter().map(|line| {
-        let cells = head.into_iter().zip(line.cells()).filter(|(_, cell)| !cell.is_empty());
-        cells.fold(String::new(), |block, (key, cell)| {
-            block + &format!("{}: {}\n", key.to_lowercase(), visible(&cell))
-        })
-    });
-    blocks.collect::<Vec<_>>().join("\n")
+    table::fitting(head, lines.iter().map(Line::cells), width, TABLE_WIDTH, &[2, 3])
 }
 
 impl Line {
@@ -76,7 +65,7 @@ impl Line {
 
 /// Every name that ever had a slot.
 async fn all(store: &Store) -> Result<Seen, Failure> {
-    let pages = list::pages(store).await?;
+    let pages = list::pages(store, "").await?;
     let now = pages.last().map(|page| page.now);
     let rows = pages.into_iter().flat_map(|page| page.rows.into_iter().map(move |row| (row, page.now)));
     let rows = rows.filter(|(row, _)| row.slot.is_some());

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use lease_core::store::{DbTime, Inspection, LeaseRow};
-use lease_core::{LeaseName, Slot};
+use lease_core::{LeaseName, Sighting, Slot, Standing};
 
 use crate::args::StatusArguments;
 use crate::database::{Database, Store};
 use crate::exit::{Failure, answer};
-use crate::json::{self, State};
+use crate::json;
 use crate::round_state::RoundState;
 use crate::text::{password, second, span, visible};
 use crate::{ATTEMPT, exit, instant};
@@ -45,9 +45,9 @@ pub(crate) fn lease_name(text: &str) -> Result<LeaseName, Failure> {
 fn for_people(name: &LeaseName, database: &str, seen: Option<&Inspection>) -> String {
     let mut lines = vec![("name", name.to_string())];
     match seen.and_then(|seen| Some((seen.row.as_ref()?, seen.now))) {
-        None => lines.push(("state", "never claimed".to_owned())),
+        None => lines.push(("state", word(Standing::Never).to_owned())),
         Some((row, now)) => {
-            lines.push(("state", State::of(row, now).word().to_owned()));
+            lines.push(("state", word(row.standing(now)).to_owned()));
             lines.push(("instance", row.instance.clone()));
             lines.push(("address", row.address.clone()));
             lines.push(("version", row.version.clone()));
@@ -56,6 +56,9 @@ fn for_people(name: &LeaseName, database: &str, seen: Option<&Inspection>) -> St
             lines.push(("renewed", ago(row.renewed_at, now)));
             lines.push(("expires", expiry(row, now)));
             lines.push(("ttl", span(row.ttl)));
+            if row.resign_term == row.term.get() {
+                lines.push(("step-down", "asked".to_owned()));
+            }
             lines.push(("holder", row.holder.to_string()));
             let slot = |slot: Option<Slot>| slot.map(instant::text).unwrap_or_default();
             if let Some(state) = RoundState::of(row, now) {
@@ -79,24 +82,56 @@ fn ago(time: DbTime, now: DbTime) -> String {
 
 /// Empty when the lease was released.
 fn expiry(row: &LeaseRow, now: DbTime) -> String {
-    match State::of(row, now) {
-        State::Held => format!("{} (in {})", second(row.expires_at), span(row.expires_at.since(now))),
-        State::Expired => ago(row.expires_at, now),
-        State::Released => String::new(),
+    match row.standing(now) {
+        Standing::Held => format!("{} (in {})", second(row.expires_at), span(row.expires_at.since(now))),
+        Standing::Expired => ago(row.expires_at, now),
+        Standing::Released | Standing::Never => String::new(),
+    }
+}
+
+/// Whether a name is held, else why not, in a word or two.
+pub(crate) fn word(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Never => "never claimed",
+        Standing::Held => "held",
+        Standing::Expired => "expired",
+        Standing::Released => "released",
     }
 }
 
 /// Who holds a name and until when, for somebody who was refused it; `again` is what to do if nobody does.
-pub(crate) fn refusal(name: &LeaseName, database: &str, seen: &Inspection, again: &str) -> String {
-    let row = match &seen.row {
-        Some(row) if row.is_live(seen.now) => row,
-        _ => {
-            return format!(
-                "{name:?} is free now, but was held a moment ago, or is being claimed by somebody else; {again} ({database})"
-            );
+pub(crate) fn refusal(seen: &Sighting, again: &str) -> String {
+    match seen.row().filter(|_| seen.standing() == Standing::Held) {
+        Some(row) => {
+            let raced = if seen.raced() { "; it took the name while this claim was under way" } else { "" };
+            format!("{}{raced}", held(seen, row))
         }
-    };
-    let LeaseRow { instance, address, version, term, .. } = row;
+        None => format!(
+            "{:?} is free now, but was held a moment ago, or is being claimed by somebody else; {again} ({})",
+            seen.name(),
+            seen.database(),
+        ),
+    }
+}
+
+/// Who holds a name, since when and until when.
+pub(crate) fn held(seen: &Sighting, row: &LeaseRow) -> String {
+    let now = seen.inspection().now;
+    format!(
+        "{:?} is held by {} since {}, last renewed {} ago, expires in {} ({}, term {})",
+        seen.name(),
+        holder(row),
+        second(row.claimed_at),
+        span(now.since(row.renewed_at)),
+        span(row.expires_at.since(now)),
+        seen.database(),
+        row.term,
+    )
+}
+
+/// The identity of a holder.
+pub(crate) fn holder(row: &LeaseRow) -> String {
+    let LeaseRow { instance, address, version, .. } = row;
     let mut holder = if instance.is_empty() { "an unnamed holder".to_owned() } else { instance.clone() };
     if !address.is_empty() {
         let _ = write!(holder, " at {address}");
@@ -104,12 +139,7 @@ pub(crate) fn refusal(name: &LeaseName, database: &str, seen: &Inspection, again
     if !version.is_empty() {
         let _ = write!(holder, " (version {version})");
     }
-    format!(
-        "{name:?} is held by {holder} since {}, last renewed {} ago, expires in {} ({database}, term {term})",
-        second(row.claimed_at),
-        span(seen.now.since(row.renewed_at)),
-        span(row.expires_at.since(seen.now)),
-    )
+    holder
 }
 
 #[cfg(test)]
@@ -145,8 +175,14 @@ pub(crate) mod tests {
     /// 1.2 s after the renewal of [`row`].
     pub(crate) const NOW: DbTime = DbTime::from_millis(1_767_225_613_800);
 
+    /// What is seen at [`NOW`].
+    pub(crate) fn sighting(row: Option<LeaseRow>) -> Sighting {
+        let name = LeaseName::new("nightly").unwrap();
+        Sighting::new(name, "SQLite file /x".to_owned(), Inspection { now: NOW, row })
+    }
+
     fn refused(row: Option<LeaseRow>) -> String {
-        refusal(&LeaseName::new("nightly").unwrap(), "SQLite file /x", &Inspection { now: NOW, row }, "wait")
+        refusal(&sighting(row), "wait")
     }
 
     #[test]
@@ -190,7 +226,7 @@ pub(crate) mod tests {
             };
             let seen = Inspection { now: NOW, row: Some(row.clone()) };
             assert!(!for_people(&row.name, "", Some(&seen)).is_empty());
-            assert!(!refusal(&row.name, "", &seen, "").is_empty());
+            assert!(!refusal(&sighting(Some(row)), "").is_empty());
             assert!(!json::to_text(&json::Status::new(String::new(), Some(&seen))).is_empty());
         }
     }

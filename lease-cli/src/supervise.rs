@@ -13,7 +13,9 @@ use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 
 use crate::command::Program;
-use crate::exit::{Failure, LOST, NOT_EXECUTABLE, SYSTEM, code_of_command, code_of_signal, say};
+use crate::exit::{
+    Failure, LOST, NOT_EXECUTABLE, SYSTEM, code_of_command, code_of_signal, say, say_unmasked,
+};
 use crate::guardian::{Guardian, Report};
 use crate::holding::Holding;
 use crate::signals::{Received, Signals};
@@ -37,20 +39,30 @@ pub(crate) struct Ended {
     pub(crate) ran_to_its_end: bool,
     /// The lease was lost and the command ended for it, which has been said.
     pub(crate) is_lost: bool,
+    /// Somebody asked this holder to step down.
+    pub(crate) stepped_down: bool,
 }
 
-/// Runs the command under what is held.
+/// Runs the command under what is held, by a guardian that was started before the claim.
 pub(crate) async fn supervise(
     holding: &Holding,
     leases: &Leases,
     program: &Program,
+    guardian: Guardian,
     signals: &mut Signals,
 ) -> Ended {
-    match Supervision::start(holding, leases, program) {
-        Ok(supervision) => supervision.run(program, signals).await,
+    let variables = holding.variables();
+    let variables = variables.iter().map(|(name, value)| (*name, value.as_deref()));
+    match guardian.granted(variables) {
+        Ok(()) => Supervision::new(holding, leases, guardian).run(program, signals).await,
         Err(error) => {
-            let message = format!("cannot start the guardian of the command: {error}; {}", holding.again());
-            Ended { outcome: Err(Failure::new(SYSTEM, message)), ran_to_its_end: false, is_lost: false }
+            let message = format!("the guardian of the command has ended: {error}; {}", holding.again());
+            Ended {
+                outcome: Err(Failure::new(SYSTEM, message)),
+                ran_to_its_end: false,
+                is_lost: false,
+                stepped_down: false,
+            }
         }
     }
 }
@@ -61,12 +73,12 @@ struct Supervision {
     clock: Arc<dyn Clock>,
     guardian: Guardian,
     terminal: Terminal,
-    started: bool,
-    /// The error number, when the command could not be run.
-    failed: Option<i32>,
+    start: Start,
     /// How the command ended, unless the lease had been lost before.
     ended: Option<ExitStatus>,
     is_lost: bool,
+    /// Somebody asked this holder to step down, and the command was told.
+    stepped_down: bool,
     /// The last signal passed on that asks it to end.
     asked_to_end_by: Option<i32>,
     /// What to do about a command that did not run to its end.
@@ -79,25 +91,33 @@ struct Supervision {
     wants_terminal: bool,
 }
 
+/// What is known of the start of the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    Awaited,
+    Done,
+    /// It could not be run: the error number.
+    Failed(i32),
+}
+
 impl Supervision {
-    fn start(holding: &Holding, leases: &Leases, program: &Program) -> io::Result<Self> {
-        let timings = *leases.timings();
-        Ok(Self {
-            guardian: Guardian::start(program, &holding.variables(), timings.grace())?,
+    fn new(holding: &Holding, leases: &Leases, guardian: Guardian) -> Self {
+        Self {
+            guardian,
             tenure: holding.lease().tenure(),
-            timings,
+            timings: *leases.timings(),
             clock: Arc::clone(leases.clock()),
             terminal: Terminal::open(),
-            started: false,
-            failed: None,
+            start: Start::Awaited,
             ended: None,
             is_lost: false,
+            stepped_down: false,
             asked_to_end_by: None,
             again: holding.again(),
             kill_at: None,
             stopped_by: None,
             wants_terminal: false,
-        })
+        }
     }
 
     async fn run(mut self, program: &Program, signals: &mut Signals) -> Ended {
@@ -124,6 +144,7 @@ impl Supervision {
                         self.lost();
                     }
                 }
+                () = self.tenure.stopping(), if !self.is_lost && !self.stepped_down => self.step_down(),
                 () = sleep_until(&self.clock, feed_at), if !self.is_lost => {
                     self.guardian.believe(self.tenure.deadline());
                     feed_at = self.next_feed();
@@ -138,7 +159,8 @@ impl Supervision {
         self.end_group(signals).await;
         let ran_to_its_end = self.ran_to_its_end();
         let is_lost = self.is_lost && self.ended.is_none();
-        Ended { outcome: self.outcome(program, ran_to_its_end), ran_to_its_end, is_lost }
+        let stepped_down = self.stepped_down;
+        Ended { outcome: self.outcome(program, ran_to_its_end), ran_to_its_end, is_lost, stepped_down }
     }
 
     /// Kills what is left of the group and waits for its end. Processes of another user cannot be
@@ -168,8 +190,8 @@ impl Supervision {
 
     fn heard(&mut self, report: Report) {
         match report {
-            Report::Started => self.started = true,
-            Report::NotStarted(errno) => self.failed = Some(errno),
+            Report::Started => self.start = Start::Done,
+            Report::NotStarted(errno) => self.start = Start::Failed(errno),
             Report::Stopped(signal) => self.stop_with_command(signal),
             Report::Ending if !self.is_lost => self.lost(),
             Report::Ended(status) if !self.is_lost => self.ended = Some(ExitStatus::from_raw(status)),
@@ -183,6 +205,19 @@ impl Supervision {
             self.asked_to_end_by = Some(signal);
         }
         self.guardian.pass_on(signal);
+    }
+
+    /// Has the command asked to end, as a signal to this process would. The name is held until it has.
+    fn step_down(&mut self) {
+        self.stepped_down = true;
+        if self.ended.is_none() {
+            say_unmasked(&format!(
+                "{:?} (term {}): its holder was asked to step down; the command gets SIGTERM",
+                self.tenure.name(),
+                self.tenure.term()
+            ));
+            self.pass_on(SIGTERM);
+        }
     }
 
     /// Has the command ended by the guardian, and from here in case that one is stopped.
@@ -254,24 +289,33 @@ impl Supervision {
         }
         let again = self.again;
         if !self.tenure.check() {
-            let when = if self.started { "while the command ran" } else { "before the command was started" };
+            let when = if self.start == Start::Done {
+                "while the command ran"
+            } else {
+                "before the command was started"
+            };
             let so = if ran_to_its_end { "it ran to its end all the same" } else { again };
             return Err(Failure::new(LOST, format!("{}, {when}; {so}", self.loss())));
         }
         if let Some(status) = self.ended {
             return Ok(code_of_command(status));
         }
-        if let Some(errno) = self.failed {
-            let error = io::Error::from_raw_os_error(errno);
-            let message = format!("cannot run {:?}: {error}; correct it and {again}", program.name());
-            return Err(Failure::new(NOT_EXECUTABLE, message));
-        }
-        if self.started {
-            let message =
-                format!("the guardian of the command was killed, so the command was killed too; {again}");
-            return Err(Failure::new(LOST, message));
-        }
-        let message = format!("the guardian of the command ended before it started the command; {again}");
-        Err(Failure::new(SYSTEM, message))
+        Err(match self.start {
+            Start::Failed(errno) => {
+                let error = io::Error::from_raw_os_error(errno);
+                let message = format!("cannot run {:?}: {error}; correct it and {again}", program.name());
+                Failure::new(NOT_EXECUTABLE, message)
+            }
+            Start::Done => {
+                let message =
+                    format!("the guardian of the command was killed, so the command was killed too; {again}");
+                Failure::new(LOST, message)
+            }
+            Start::Awaited => {
+                let message =
+                    format!("the guardian of the command ended before it started the command; {again}");
+                Failure::new(SYSTEM, message)
+            }
+        })
     }
 }

@@ -7,9 +7,30 @@ use rustix::termios::tcgetwinsize;
 
 use crate::text::visible;
 
+/// The table, in which no cell of the columns that are to stay `whole` is broken; on a terminal narrower than
+/// `least`, a cell a line.
+pub(crate) fn fitting<const N: usize>(
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+    width: Option<u16>,
+    least: u16,
+    whole: &[usize],
+) -> String {
+    if width.is_none_or(|width| width >= least) {
+        return render(head, rows, width, whole);
+    }
+    let blocks = rows.map(|row| {
+        let cells = head.into_iter().zip(row).filter(|(_, cell)| !cell.is_empty());
+        cells.fold(String::new(), |block, (key, cell)| {
+            block + &format!("{}: {}\n", key.to_lowercase(), visible(&cell))
+        })
+    });
+    blocks.collect::<Vec<_>>().join("\n")
+}
+
 /// The table as text, each line ended. Without a width no line is wrapped; with one, no cell of the columns
 /// that are to stay `whole`.
-pub(crate) fn render<const N: usize>(
+fn render<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
     width: Option<u16>,

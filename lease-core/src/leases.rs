@@ -169,7 +169,7 @@ impl Client {
     }
 
     pub(crate) fn sighting(&self, name: LeaseName, seen: Inspection) -> Sighting {
-        Sighting { name, database: self.setup.database.clone(), seen, raced: false }
+        Sighting::new(name, self.setup.database.clone(), seen)
     }
 
     pub(crate) async fn inspect(&self, name: &LeaseName) -> Result<Inspection, Error> {

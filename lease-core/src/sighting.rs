@@ -29,6 +29,11 @@ pub enum Standing {
 }
 
 impl Sighting {
+    /// Of what a store answered when it was asked for a name.
+    pub fn new(name: LeaseName, database: String, seen: Inspection) -> Self {
+        Self { name, database, seen, raced: false }
+    }
+
     /// The name.
     pub fn name(&self) -> &LeaseName {
         &self.name
@@ -90,11 +95,19 @@ impl Sighting {
 impl Inspection {
     /// Whether the name is held, else why not.
     pub fn standing(&self) -> Standing {
-        match &self.row {
-            None => Standing::Never,
-            Some(row) if row.is_live(self.now) => Standing::Held,
-            Some(row) if row.expires_at == DbTime::RELEASED => Standing::Released,
-            Some(_) => Standing::Expired,
+        self.row.as_ref().map_or(Standing::Never, |row| row.standing(self.now))
+    }
+}
+
+impl LeaseRow {
+    /// Whether the name is held at `now`, by the database's clock, else why not.
+    pub fn standing(&self, now: DbTime) -> Standing {
+        if self.is_live(now) {
+            Standing::Held
+        } else if self.expires_at == DbTime::RELEASED {
+            Standing::Released
+        } else {
+            Standing::Expired
         }
     }
 }

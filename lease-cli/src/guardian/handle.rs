@@ -17,7 +17,7 @@ use tokio::net::UnixStream;
 use tokio::time::sleep;
 
 use super::SUBCOMMAND;
-use super::wire::{FRAME, Inbox, Order, Report};
+use super::wire::{FRAME, Inbox, Order, Report, Variable, encode_variables};
 use crate::command::Program;
 
 /// How often the end of killed processes is looked for.
@@ -38,13 +38,9 @@ pub(crate) struct Guardian {
 }
 
 impl Guardian {
-    /// Starts a guardian; the command starts with the first [`believe`](Self::believe), with these variables set
-    /// or (`None`) taken out of its environment.
-    pub(crate) fn start(
-        program: &Program,
-        variables: &[(&str, Option<String>)],
-        grace: Duration,
-    ) -> io::Result<Self> {
+    /// Starts a guardian, so that its group can be recorded with the claim. It is idle until the lease is
+    /// [`granted`](Self::granted), and ends with this process, or when this is dropped.
+    pub(crate) fn start(program: &Program, grace: Duration) -> io::Result<Self> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let orders = ours.try_clone()?;
@@ -59,12 +55,6 @@ impl Guardian {
             .arg(&program.path)
             .args(&program.words)
             .process_group(0);
-        for (name, value) in variables {
-            match value {
-                Some(value) => guardian.env(name, value),
-                None => guardian.env_remove(name),
-            };
-        }
         let process = guardian.spawn()?;
         let group = Pid::from_child(&process);
         Ok(Self { process, group, orders, reports, inbox: Inbox::default(), fed: None })
@@ -73,6 +63,15 @@ impl Guardian {
     /// The process group of guardian and command.
     pub(crate) fn group(&self) -> Pid {
         self.group
+    }
+
+    /// Says that there is a lease, and what the command is to find in its environment. The command starts with the
+    /// first [`believe`](Self::believe).
+    pub(crate) fn granted<'a>(&self, variables: impl IntoIterator<Item = Variable<'a>>) -> io::Result<()> {
+        let text = encode_variables(variables);
+        // Nothing was sent before, and so little fits into any socket.
+        (&self.orders).write_all(&Order::Variables(text.len()).encode())?;
+        (&self.orders).write_all(text.as_bytes())
     }
 
     /// Says until when the lease is believed, if that is news.
@@ -142,6 +141,15 @@ impl Guardian {
     /// Whether it could be sent. A frame is so short that a socket takes all of it or nothing.
     fn send(&self, order: Order) -> bool {
         (&self.orders).write(&order.encode()).is_ok()
+    }
+}
+
+impl Drop for Guardian {
+    /// Ends one that was not needed. One that was, and its group, have ended before.
+    fn drop(&mut self) {
+        // Does nothing to a process that was waited for, whose number may be another's by now.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

@@ -10,6 +10,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::SigSet;
@@ -25,11 +26,15 @@ use lease_core::Moment;
 
 use super::now;
 use super::state::{GuardianState, Step};
-use super::wire::{FRAME, Inbox, Order, Report};
+use super::wire::{FRAME, Inbox, Order, Report, decode_variables};
 use crate::signals::{Ignored, PASSED_ON};
 
 /// The longest sleep: `poll` does not count the time for which the machine is suspended.
 const NAP: Duration = Duration::from_millis(100);
+
+/// How often, and how many times, is looked for the end of a command that was killed outside the group.
+const LOOK: Duration = Duration::from_millis(1);
+const OUTSIDE_LOOKS: u32 = 50;
 
 /// The signals by which a terminal stops the whole group. The guardian must not be stopped.
 const STOPS: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
@@ -81,12 +86,12 @@ struct Watch {
 }
 
 impl Watch {
-    /// Waits for the first deadline and starts the command, unless the lease is lost by then.
+    /// Waits for a lease and starts the command under it, unless it is lost by then.
     fn start(mut task: Task) -> io::Result<Option<Self>> {
         let group = getpid();
         let woken = prepare_process()?;
         let mut link = Link::new(task.run)?;
-        let Some(deadline) = link.first_deadline()? else { return Ok(None) };
+        let Some(deadline) = link.await_lease(&mut task.command)? else { return Ok(None) };
         let state = GuardianState::new(deadline, task.grace);
         let mut watch = Self { state, command: None, group, link, woken, signals_to_pass_on: Vec::new() };
         // A start that took long has later news behind the first.
@@ -128,8 +133,7 @@ impl Watch {
                     // Who is stopped would not notice.
                     self.signal(Signal::CONT);
                 }
-                // It ends this process too. What it reported is in the socket.
-                Step::Kill => self.signal(Signal::KILL),
+                Step::Kill => self.kill(),
             }
         }
     }
@@ -139,6 +143,8 @@ impl Watch {
         while let Some(order) = self.link.order() {
             match order {
                 Order::Believe(until) => self.state.believed_until(until),
+                // Only the first.
+                Order::Variables(_) => {}
                 Order::Lost => self.state.lose(now()),
                 Order::Signal(signal) => {
                     self.signals_to_pass_on.extend(Signal::from_named_raw(signal));
@@ -182,13 +188,32 @@ impl Watch {
 
     /// Sends a signal to the group, and to the command if it has left the group.
     fn signal(&self, signal: Signal) {
-        if let Some(command) = self.command
-            && getpgid(Some(command)).is_ok_and(|group| group != self.group)
-        {
-            // Not waited for yet, so the number is still the command's.
+        self.signal_command_outside(signal);
+        let _ = kill_process_group(self.group, signal);
+    }
+
+    fn signal_command_outside(&self, signal: Signal) {
+        if let Some(command) = self.command_outside() {
             let _ = kill_process(command, signal);
         }
-        let _ = kill_process_group(self.group, signal);
+    }
+
+    /// The command, if it lives and has left the group. Not waited for yet, so the number is still the command's.
+    fn command_outside(&self) -> Option<Pid> {
+        self.command.filter(|command| getpgid(Some(*command)).is_ok_and(|group| group != self.group))
+    }
+
+    /// Kills the group, this process with it. What it reported is in the socket.
+    fn kill(&mut self) {
+        self.signal_command_outside(Signal::KILL);
+        // As long as this process lives nobody takes the lease for that of the dead.
+        let mut looks = 0;
+        while looks < OUTSIDE_LOOKS && self.command_outside().is_some() {
+            thread::sleep(LOOK);
+            self.reap();
+            looks += 1;
+        }
+        let _ = kill_process_group(self.group, Signal::KILL);
     }
 
     fn sleep(&mut self, until: Moment) {
@@ -255,18 +280,28 @@ impl Link {
         Ok(Self { socket, inbox: Inbox::default(), closed: false })
     }
 
-    /// Blocks until `lease run` gives the first deadline; `None` when it gave up instead.
-    fn first_deadline(&mut self) -> io::Result<Option<Moment>> {
+    /// Blocks, without end and at no cost, until `lease run` has a lease: sets the variables of the command and
+    /// answers the first deadline; `None` when `lease run` has ended instead.
+    fn await_lease(&mut self, command: &mut Command) -> io::Result<Option<Moment>> {
+        let Some(Order::Variables(length)) = self.await_order()? else { return Ok(None) };
+        let mut text = String::new();
+        (&mut self.socket).take(length as u64).read_to_string(&mut text)?;
+        for (name, value) in decode_variables(&text) {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let Some(Order::Believe(until)) = self.await_order()? else { return Ok(None) };
+        self.socket.set_nonblocking(true)?;
+        Ok(Some(until))
+    }
+
+    fn await_order(&mut self) -> io::Result<Option<Order>> {
         let mut frame = [0; FRAME];
         match self.socket.read_exact(&mut frame) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
-            Err(error) => return Err(error),
-        }
-        self.socket.set_nonblocking(true)?;
-        match Order::decode(frame) {
-            Some(Order::Believe(until)) => Ok(Some(until)),
-            _ => Ok(None),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+            read => read.map(|()| Order::decode(frame)),
         }
     }
 

@@ -1,4 +1,5 @@
-//! What `lease run` and its guardian say to each other: frames of nine bytes over a socket pair.
+//! What `lease run` and its guardian say to each other: frames of nine bytes over a socket pair. Only behind
+//! [`Order::Variables`] stands a text.
 
 use std::time::Duration;
 
@@ -7,7 +8,10 @@ use lease_core::Moment;
 /// Said to the guardian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The lease is believed until this moment of the machine's clock. The first one starts the command.
+    /// The lease is granted. A text of so many bytes follows: [variables](encode_variables) for the command. The first order, once.
+    Variables(usize),
+    /// The lease is believed until this moment of the machine's clock. The first one
+    /// starts the command.
     Believe(Moment),
     /// The lease is lost.
     Lost,
@@ -54,6 +58,7 @@ fn parts(frame: Frame) -> (u8, u64) {
 impl Order {
     pub(super) fn encode(self) -> Frame {
         match self {
+            Self::Variables(length) => frame(b'V', u64::try_from(length).unwrap_or(u64::MAX)),
             Self::Believe(until) => {
                 frame(b'B', u64::try_from(until.since_zero().as_nanos()).unwrap_or(u64::MAX))
             }
@@ -64,6 +69,7 @@ impl Order {
 
     pub(super) fn decode(frame: Frame) -> Option<Self> {
         match parts(frame) {
+            (b'V', length) => usize::try_from(length).ok().map(Self::Variables),
             (b'B', ns) => Some(Self::Believe(Moment::new(Duration::from_nanos(ns)))),
             (b'L', _) => Some(Self::Lost),
             (b'S', signal) => i32::try_from(signal).ok().map(Self::Signal),
@@ -97,6 +103,25 @@ impl Report {
     }
 }
 
+/// One variable of the command's environment; `None` is to be taken out of it.
+pub(super) type Variable<'a> = (&'a str, Option<&'a str>);
+
+/// The variables as text: `NAME=VALUE` or `NAME`, each ended by a zero byte, which none of them holds.
+pub(super) fn encode_variables<'a>(variables: impl IntoIterator<Item = Variable<'a>>) -> String {
+    let texts = variables.into_iter().map(|(name, value)| match value {
+        Some(value) => format!("{name}={value}\0"),
+        None => format!("{name}\0"),
+    });
+    texts.collect()
+}
+
+pub(super) fn decode_variables(text: &str) -> impl Iterator<Item = Variable<'_>> {
+    text.split_terminator('\0').map(|variable| match variable.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (variable, None),
+    })
+}
+
 /// Cuts what arrives into frames.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
@@ -122,6 +147,7 @@ mod tests {
     #[test]
     fn each_message_arrives_as_it_was_sent_however_it_is_cut() {
         let sent = [
+            Order::Variables(700),
             Order::Believe(Moment::new(Duration::from_nanos(1_234_567_890_123))),
             Order::Lost,
             Order::Signal(15),
@@ -148,6 +174,14 @@ mod tests {
         ] {
             assert_eq!(Report::decode(report.encode()), Some(report));
         }
+    }
+
+    #[test]
+    fn variables_arrive_as_they_were_given_whatever_they_hold() {
+        let given = [("LEASE_NAME", Some("a=b ä\n=")), ("LEASE_SLOT", None), ("LEASE_RERUN", Some(""))];
+        let text = encode_variables(given);
+        assert_eq!(decode_variables(&text).collect::<Vec<_>>(), given);
+        assert_eq!(decode_variables("").count(), 0);
     }
 
     #[test]

@@ -14,6 +14,10 @@ fn names_that_cannot_be_are_refused_before_anything_is_made() {
         assert!(line.contains("cannot name a lease"), "{line}");
         bench.run(&["status", name]).expect_line(64);
         bench.run(&["slots", "x", name]).expect_line(64);
+        for subcommand in ["clear", "resign", "watch"] {
+            let line = bench.run(&[subcommand, name]).expect_line(64);
+            assert!(line.contains("cannot name a lease"), "{line}");
+        }
     }
     assert!(!bench.path("ran").exists() && !bench.database().exists());
     bench.run(&["run", &"n".repeat(191), "--", "true"]).expect(0);
@@ -90,6 +94,9 @@ fn expect_unusable(bench: &Bench, database: &str) {
         &["run", "x", "--db", database, "--", "touch", "ran"][..],
         &["status", "x", "--db", database],
         &["list", "--json", "--db", database],
+        &["clear", "x", "--db", database],
+        &["resign", "x", "--db", database],
+        &["watch", "--db", database],
         &["slots", "--db", database],
         &["slots", "x", "--db", database],
         &["migrate", "--db", database],

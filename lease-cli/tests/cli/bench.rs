@@ -300,6 +300,11 @@ impl Running {
         self.child.stdin.take().unwrap()
     }
 
+    /// What standard output holds by now.
+    pub(crate) fn shown(&self) -> String {
+        read(&self.out)
+    }
+
     /// Whether standard error holds this text by now.
     pub(crate) fn said(&self, text: &str) -> bool {
         read(&self.err).contains(text)

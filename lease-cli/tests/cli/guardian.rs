@@ -170,14 +170,17 @@ fn a_command_that_leaves_its_group_is_still_guarded_itself() {
     eventually("the end of the command", || (!command.lives()).then_some(()));
 }
 
-/// Starts a guardian of `sleep 1000` and answers our end of its socket.
+/// Starts a guardian of `sleep 1000`, tells it that there is a lease, and answers our end of its socket.
 fn start_guardian(bench: &Bench) -> (Running, UnixStream) {
-    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
     fcntl_setfd(&theirs, FdFlags::empty()).unwrap();
     let mut command = bench.command(crate::bench::lease_file());
     command.args(["__guardian", &theirs.as_raw_fd().to_string(), "10000000000", "sleep", "sleep", "1000"]);
-    (bench.spawn(command.process_group(0)), ours)
+    let guardian = bench.spawn(command.process_group(0));
+    // A lease without a variable for the command.
+    ours.write_all(&[&b"V"[..], &[0; 8]].concat()).unwrap();
+    (guardian, ours)
 }
 
 /// The order to believe the lease for so long from now.
@@ -203,6 +206,23 @@ fn a_guardian_that_hears_of_no_renewal_says_so_and_ends_the_command() {
     guardian.wait();
     let kinds: String = reports.chunks(9).map(|frame| char::from(frame[0])).collect();
     assert_eq!(kinds, "le", "lost, ended, in this order");
+}
+
+#[test]
+fn a_guardian_whose_lease_ends_before_it_has_one_starts_nothing_and_ends() {
+    for said in [&b""[..], b"V", &believe_for(HOUR)[..]] {
+        let bench = Bench::new();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        fcntl_setfd(&theirs, FdFlags::empty()).unwrap();
+        let mut command = bench.command(crate::bench::lease_file());
+        command.args(["__guardian", &theirs.as_raw_fd().to_string(), "10000000000", "touch", "touch", "ran"]);
+        let guardian = bench.spawn(command.process_group(0));
+        drop(theirs);
+        (&ours).write_all(said).unwrap();
+        drop(ours);
+        guardian.wait();
+        assert!(!bench.path("ran").exists(), "{said:?}");
+    }
 }
 
 #[test]

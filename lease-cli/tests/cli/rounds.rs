@@ -70,15 +70,25 @@ fn a_quiet_round_that_is_cut_short_says_nothing() {
 }
 
 #[test]
-fn after_sigkill_of_lease_its_round_is_run_once_more() {
+fn after_sigkill_of_lease_on_this_host_its_round_is_run_once_more_without_waiting_for_its_ttl() {
     let bench = Bench::new();
-    let running = bench.start(&["run", "x", "--slot", SLOT, "--ttl", "20s", "--", "sleep", "1000"]);
+    let running = start(&bench, SLOT, "exec sleep 1000");
     bench.await_command("sleep 1000");
     running.signal(Signal::KILL);
     assert_eq!(running.wait().code, None);
-    eventually("the end of the lease", || (slots(&bench)["slot_state"] != "running").then_some(()));
-    assert!(bench.commands().is_empty());
-    expect_one_rerun(&bench, SLOT);
+    eventually("the end of the guardian", || bench.living().is_empty().then_some(()));
+    let rerun = ["run", "--rerun", "x", "--quiet", "--held-exit", "99"];
+    bench.run(&[&rerun[..], &["--no-probe", "--", "touch", "ran"]].concat()).expect(99);
+    let script = r#"echo "$LEASE_SLOT $LEASE_RERUN""#;
+    let outcome = eventually("the rerun", || {
+        // The guardian may not have been reaped yet.
+        let outcome = bench.run(&[&rerun[..], &["--", "sh", "-c", script]].concat());
+        (outcome.code != Some(99)).then_some(outcome)
+    });
+    assert_eq!(outcome.expect(0).out, format!("{SLOT} 1\n"));
+    assert!(!bench.path("ran").exists());
+    expect_no_rerun(&bench);
+    expect_state(&bench, "finished");
 }
 
 #[test]

@@ -155,9 +155,9 @@ fn tables_of_two_names_are_two() {
 }
 
 #[test]
-fn after_sigkill_of_lease_its_command_is_ended_before_the_lease_is_another_s() {
+fn after_sigkill_of_lease_its_command_is_ended_before_the_lease_is_another_s_and_no_ttl_is_waited_for() {
     on_each(|bench, product| {
-        let running = bench.start(&["run", "x", "--ttl", "5s", "--", "sleep", "1000"]);
+        let running = bench.start(&["run", "x", "--ttl", "1h", "--", "sleep", "1000"]);
         let command = bench.await_command("sleep 1000");
         running.signal(Signal::KILL);
         assert_eq!(running.wait().code, None);

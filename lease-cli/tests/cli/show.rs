@@ -253,7 +253,7 @@ fn control_characters_in_the_database_do_not_reach_the_terminal() {
     sql(
         &bench,
         "UPDATE leases SET instance = 'a' || char(27) || '[2J' || char(155) || char(10) || 'b',
-         address = char(7), expires_at_ms = 32503680000000",
+         address = char(7), process = '', expires_at_ms = 32503680000000",
     );
     for arguments in [
         &["list"][..],

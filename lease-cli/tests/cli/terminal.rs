@@ -6,7 +6,7 @@ use std::process::{ChildStdin, Stdio};
 use crate::bench::{Bench, Running, eventually, lease_file};
 
 /// Runs a line of shell at a terminal. What it shows goes to the file `screen`.
-fn at_terminal(bench: &Bench, line: &str) -> (Running, ChildStdin) {
+pub(crate) fn at_terminal(bench: &Bench, line: &str) -> (Running, ChildStdin) {
     let mut script = bench.command("script");
     script.args(["--quiet", "--return", "--flush", "--command", line, "screen"]);
     script.env("LEASE", lease_file()).stdin(Stdio::piped());
@@ -15,7 +15,7 @@ fn at_terminal(bench: &Bench, line: &str) -> (Running, ChildStdin) {
     (running, keys)
 }
 
-fn await_screen(bench: &Bench, text: &str, times: usize) {
+pub(crate) fn await_screen(bench: &Bench, text: &str, times: usize) {
     eventually(&format!("{text:?} on the screen, {times} times"), || {
         (bench.await_file("screen").matches(text).count() >= times).then_some(())
     });
