@@ -48,19 +48,13 @@ pub(crate) async fn watch(arguments: &WatchArguments) -> Result<u8, Failure> {
 
 /// Writes a line for each change, until nobody reads.
 async fn tell(mut watch: Watch, database: &str, json: bool) -> Result<(), Failure> {
-    let mut is_away = false;
     loop {
-        let watched = watch.next().await;
-        let was_away = is_away;
-        is_away = matches!(watched, Watched::Away(_));
-        let line = match watched {
+        let line = match watch.next().await {
             Watched::Now(seen) if json => {
                 let status = Box::new(json::Status::from(&*seen));
                 json::to_line(&json::Watched::Now { name: seen.name().to_string(), status })
             }
             Watched::Now(seen) => format!("{}\n", one_line(&changed(&seen))),
-            // It is tried again and again; said is it once.
-            Watched::Away(_) if was_away => continue,
             Watched::Away(error) => {
                 let error = without_passwords(&for_users(&error.to_string()));
                 if json {

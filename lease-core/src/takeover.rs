@@ -11,7 +11,7 @@ use crate::claim::{Answer, Handle, Refused, Wanted, claim};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::Error;
-use crate::store::{ClearAnswer, Inspection, LeaseRow, Observed};
+use crate::store::{ClearAnswer, DbTime, Inspection, LeaseRow, Observed};
 use crate::{LeaseName, Liveness, ProcessFacts};
 
 /// Claims a name once. Is it held by a process of this host that the probe proves dead, it is taken from it.
@@ -61,6 +61,8 @@ struct Unchanged {
     state: Observed,
     /// When the answer that showed it first had come: it was there by then.
     since: Moment,
+    /// The database's clock then. While it stands still, renewals change nothing that could be seen.
+    clock: DbTime,
 }
 
 /// What a look at a row says of its holder.
@@ -90,11 +92,14 @@ impl Observer {
         };
         let (state, patience) = (row.observed(), row.ttl.saturating_add(margin));
         match self.unchanged.as_ref().filter(|unchanged| unchanged.state == state) {
+            Some(unchanged) if sent < unchanged.since + patience => {
+                Look::Unchanged(unchanged.since + patience)
+            }
+            Some(unchanged) if seen.now == unchanged.clock => Look::Unchanged(answered + patience),
             // It was so when this look was sent, or later.
-            Some(unchanged) if sent >= unchanged.since + patience => Look::Dead(state),
-            Some(unchanged) => Look::Unchanged(unchanged.since + patience),
+            Some(_) => Look::Dead(state),
             None => {
-                self.unchanged = Some(Unchanged { state, since: answered });
+                self.unchanged = Some(Unchanged { state, since: answered, clock: seen.now });
                 Look::Changed(answered + patience)
             }
         }

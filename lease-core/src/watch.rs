@@ -39,7 +39,8 @@ impl Leases {
 pub enum Watched {
     /// The name as it is now: another term than before, or the same one held, expired or released.
     Now(Box<Sighting>),
-    /// The database cannot be read. It is tried again; what is [`Now`](Self::Now) afterwards is said again, changed or not.
+    /// The database cannot be read, which is told once. It is tried again; what is [`Now`](Self::Now) afterwards is said again,
+    /// changed or not.
     Away(Error),
 }
 
@@ -56,6 +57,8 @@ pub struct Watch {
     /// What was told of each name; `None`: it is to be told again, whatever it is.
     known: BTreeMap<LeaseName, Option<State>>,
     ready: VecDeque<Watched>,
+    /// The last look failed, and that was told.
+    is_away: bool,
     /// When the last look began.
     looked: Moment,
     /// When to look again; `None`: now.
@@ -74,7 +77,7 @@ impl Watch {
         let client = Arc::clone(client);
         let notices = client.store.notices();
         let (known, ready) = (BTreeMap::new(), VecDeque::new());
-        Self { client, scope, notices, known, ready, looked: Moment::default(), due: None }
+        Self { client, scope, notices, known, ready, is_away: false, looked: Moment::default(), due: None }
     }
 
     /// Waits for the next. Dropping the future loses nothing: another call goes on where this one was.
@@ -100,7 +103,9 @@ impl Watch {
                 Ok((seen, now)) => self.take_in(seen, now),
                 Err(error) => {
                     self.known.values_mut().for_each(|state| *state = None);
-                    self.ready.push_back(Watched::Away(error));
+                    if !std::mem::replace(&mut self.is_away, true) {
+                        self.ready.push_back(Watched::Away(error));
+                    }
                     self.due =
                         Some(self.client.setup.clock.now() + self.client.setup.timings.retry_interval());
                 }
@@ -136,6 +141,7 @@ impl Watch {
     }
 
     fn take_in(&mut self, seen: Vec<Sighting>, now: DbTime) {
+        self.is_away = false;
         let timings = self.client.setup.timings;
         let mut wait = timings.renew();
         let mut gone: BTreeSet<LeaseName> = self.known.keys().cloned().collect();

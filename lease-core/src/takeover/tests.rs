@@ -30,7 +30,10 @@ fn seen(expires_at: i64, ttl: Duration) -> Inspection {
 }
 
 fn look(observer: &mut Observer, expires_at: i64, moments: [u64; 2]) -> Look {
-    observer.look(&seen(expires_at, Duration::from_secs(15)), moments.map(at), MARGIN)
+    let mut seen = seen(expires_at, Duration::from_secs(15));
+    // A clock that goes, if slowly, so that the rows live.
+    seen.now = DbTime::from_millis(1_000 + i64::try_from(moments[0] / 100).unwrap());
+    observer.look(&seen, moments.map(at), MARGIN)
 }
 
 #[test]
@@ -61,6 +64,18 @@ fn a_row_that_moves_and_a_name_that_is_free_begin_anew() {
     let mut other = seen(9_000, Duration::from_secs(15));
     other.row.as_mut().unwrap().holder = Holder::from_bytes([8; 16]);
     assert!(matches!(observer.look(&other, [at(400_000); 2], MARGIN), Look::Changed(_)));
+}
+
+#[test]
+fn while_the_clock_of_the_database_stands_still_nobody_is_dead() {
+    let mut observer = Observer::default();
+    let frozen = seen(9_000, Duration::from_secs(15));
+    assert_eq!(observer.look(&frozen, [at(0); 2], MARGIN), Look::Changed(at(15_500)));
+    // A holder that renews writes what is there already.
+    assert_eq!(observer.look(&frozen, [at(15_500), at(15_600)], MARGIN), Look::Unchanged(at(31_100)));
+    let mut going = frozen;
+    going.now = DbTime::from_millis(1_001);
+    assert!(matches!(observer.look(&going, [at(31_100); 2], MARGIN), Look::Dead(_)));
 }
 
 #[test]
