@@ -3,6 +3,7 @@
 use lease_core::store::{Claim, DbTime, LeaseRow};
 use lease_core::{Holder, Instance, LeaseStore, Leases, Liveness, Probe, ProcessFacts, Slot};
 use lease_testkit::{Fault, Op};
+use tokio::task::JoinHandle;
 
 use crate::common::{SECOND, World, name};
 
@@ -74,3 +75,9 @@ pub(crate) fn renewed(row: &mut LeaseRow) {
 
 /// An hour before the database's clock was stepped.
 pub(crate) const AN_HOUR_BACK: i64 = -3_600_000;
+
+/// What a task came to that must have come to its end by now.
+pub(crate) async fn ended<T>(task: JoinHandle<T>) -> T {
+    assert!(task.is_finished(), "it waits still");
+    task.await.unwrap()
+}

@@ -6,7 +6,7 @@ use lease_core::store::DbTime;
 use lease_core::{ClearError, Clock, ErrorKind, Liveness, Sighting, Slot, Standing};
 use lease_testkit::{Fault, Op};
 
-use super::abandoned::{AN_HOUR_BACK, abandoned, abandoned_round, changes_before, probing, renewed};
+use super::abandoned::{AN_HOUR_BACK, abandoned, abandoned_round, changes_before, ended, probing, renewed};
 use crate::common::{MS, SECOND, World, name};
 
 const AT_ONCE: Duration = Duration::ZERO;
@@ -42,7 +42,7 @@ async fn a_holder_that_renews_while_it_is_watched_is_refused_as_soon_as_it_has()
         clock.now().since(start)
     });
     world.play(SECOND * 60).await;
-    let watched = clearing.await.unwrap();
+    let watched = ended(clearing).await;
     assert!(watched >= SECOND * 2 && watched <= SECOND * 6, "{watched:?}");
     assert!(lease.check());
 }
@@ -84,7 +84,7 @@ async fn a_holder_that_does_not_renew_for_a_ttl_and_the_margin_is_freed() {
         (freed.standing(), clock.now().since(start))
     });
     world.play(SECOND * 20).await;
-    assert_eq!(clearing.await.unwrap(), (Standing::Held, MS * 15_500));
+    assert_eq!(ended(clearing).await, (Standing::Held, MS * 15_500));
     assert!(world.is_free("nightly").await);
 }
 
@@ -107,7 +107,7 @@ async fn a_wait_ends_with_the_expiry() {
         (seen.standing(), clock.now().since(start))
     });
     world.play(SECOND * 20).await;
-    assert_eq!(clearing.await.unwrap(), (Standing::Expired, SECOND * 15));
+    assert_eq!(ended(clearing).await, (Standing::Expired, SECOND * 15));
     assert_eq!(world.store.calls(Op::Clear), 0);
 }
 
@@ -165,5 +165,5 @@ async fn who_waits_for_the_name_is_told_and_clear_does_not_wait_for_that() {
     assert!(!waiting.is_finished());
     world.play(MS).await;
     assert!(waiting.is_finished());
-    waiting.await.unwrap().map(drop).unwrap();
+    ended(waiting).await.map(drop).unwrap();
 }

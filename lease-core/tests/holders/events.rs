@@ -7,6 +7,7 @@ use lease_core::store::{FinishAnswer, LeaseStore};
 use lease_core::{ErrorKind, Event, Leases, SlotClaimed, Transition};
 use lease_testkit::{Fault, Op};
 
+use super::abandoned::ended;
 use crate::common::{MS, SECOND, World, granted};
 
 /// A process whose events go into a channel.
@@ -75,7 +76,7 @@ async fn work_that_outlives_its_grace_is_told_between_the_loss_and_the_end() {
     world.play(MS * 14_600).await;
     drop(keeps.recv().unwrap());
     world.play(MS).await;
-    running.await.unwrap().unwrap_err();
+    ended(running).await.unwrap_err();
     assert_eq!(told.next().2, "Claimed");
     let (_, _, lost) = told.next();
     assert!(lost.starts_with("lost: no renewal succeeded before the deadline"), "{lost}");

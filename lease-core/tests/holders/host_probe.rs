@@ -59,8 +59,8 @@ fn stat(pid: i32) -> String {
 }
 
 fn facts_of(pid: i32) -> ProcessFacts {
-    let stat = stat(pid);
-    let start = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(19).unwrap();
+    let text = stat(pid);
+    let start = text.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(19).unwrap();
     ProcessFacts { pid, start: start.parse().unwrap(), ..ProcessFacts::current().unwrap() }
 }
 

@@ -7,7 +7,7 @@ use lease_core::{Clock, Lease, Leases};
 use lease_testkit::ManualClock;
 use tokio::task::JoinHandle;
 
-use super::abandoned::{AN_HOUR_BACK, abandoned};
+use super::abandoned::{AN_HOUR_BACK, abandoned, ended};
 use crate::common::{MS, SECOND, World, granted, name};
 
 /// A ttl and the margin.
@@ -33,7 +33,7 @@ async fn a_dead_holder_is_replaced_though_the_databases_clock_was_stepped_back_a
     world.play(PATIENCE - MS).await;
     assert!(!waiting.is_finished());
     world.play(POLL).await;
-    let (lease, waited) = waiting.await.unwrap();
+    let (lease, waited) = ended(waiting).await;
     assert_eq!(lease.term().get(), 2);
     assert!(waited >= PATIENCE && waited < PATIENCE + POLL, "{waited:?}");
 }
@@ -46,7 +46,7 @@ async fn it_is_replaced_though_its_clock_is_stepped_back_while_somebody_waits() 
     world.play(SECOND * 10).await;
     world.database.step_clock(AN_HOUR_BACK);
     world.play(PATIENCE + POLL).await;
-    let (_, waited) = waiting.await.unwrap();
+    let (_, waited) = ended(waiting).await;
     assert!(waited >= PATIENCE && waited < PATIENCE + POLL, "{waited:?}");
 }
 
@@ -57,7 +57,7 @@ async fn a_row_with_an_absurd_expiry_strands_nobody() {
     world.database.edit_row(&name("nightly"), |row| row.expires_at = DbTime::from_millis(i64::MAX));
     let waiting = waits(&world, world.leases.clone());
     world.play(PATIENCE + POLL).await;
-    let (_, waited) = waiting.await.unwrap();
+    let (_, waited) = ended(waiting).await;
     assert!(waited >= PATIENCE, "{waited:?}");
 }
 
@@ -73,7 +73,7 @@ async fn a_row_is_watched_for_the_ttl_that_its_holder_asked_for() {
     world.play(SECOND * 600).await;
     assert!(!waiting.is_finished());
     world.play(POLL + SECOND).await;
-    assert!(waiting.await.unwrap().1 > SECOND * 600);
+    assert!(ended(waiting).await.1 > SECOND * 600);
 }
 
 #[tokio::test]

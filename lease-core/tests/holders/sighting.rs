@@ -3,7 +3,7 @@
 use lease_core::store::Claim;
 use lease_core::{Claimed, Instance, LeaseStore, Leases, Refusal, Sighting, Standing};
 
-use super::abandoned::abandoned;
+use super::abandoned::{abandoned, ended};
 use crate::common::{MS, SECOND, World, granted, name};
 
 /// Another process, with this identity.
@@ -106,7 +106,7 @@ async fn a_holder_raced_only_if_it_claimed_while_we_did() {
     world.database.release(&name("nightly"), &holder.holder(), SECOND).await.unwrap();
     let quicker = granted(world.other().claim("nightly").await.unwrap());
     world.play(SECOND * 10).await;
-    let raced: Sighting = refused(waiting.await.unwrap().unwrap()).holder().await.unwrap();
+    let raced: Sighting = refused(ended(waiting).await.unwrap()).holder().await.unwrap();
     assert!(raced.raced());
     assert!(raced.to_string().ends_with("; it was claimed while this claim was under way"), "{raced}");
     drop(quicker);

@@ -40,7 +40,7 @@ async fn a_request_moves_the_leadership_within_two_renew_intervals_and_it_does_n
     world.play(SECOND * 120).await;
     let led = led.lock().unwrap().clone();
     let [("first", first), ("second", second)] = led[..] else { panic!("{led:?}") };
-    assert_eq!(first, SECOND * 0);
+    assert_eq!(first, Duration::ZERO);
     assert!(second >= SECOND * 10 && second <= SECOND * 14, "{second:?}");
 }
 

@@ -1,14 +1,14 @@
 //! Names taken at once from a holder that a probe proves dead.
 
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use lease_core::{
     Claimed, Clock, ErrorKind, Liveness, ManualClaimed, Ran, RunError, Slot, SlotClaimed, Tenure,
 };
 use lease_testkit::{Fault, Op};
 
-use super::abandoned::{abandoned, abandoned_round, changes_before, probing, renewed};
+use super::abandoned::{abandoned, abandoned_round, changes_before, ended, probing, renewed};
 use crate::common::{SECOND, World, granted, name, term};
 
 fn slot(n: u64) -> SystemTime {
@@ -29,7 +29,7 @@ async fn every_claim_of_a_name_takes_it_at_once_from_a_dead_holder_under_the_nex
     let ran = leases.try_run("run", |tenure| async move { Ok::<_, RunError<(), ()>>(tenure.term()) }).await;
     assert!(matches!(ran.unwrap(), Ran::Done(term) if term.get() == 2));
     assert_eq!(term(leases.acquire("acquire", SECOND * 60).await.unwrap()).unwrap().get(), 2);
-    let at_once = leases.acquire("acquire without waiting", SECOND * 0).await.unwrap();
+    let at_once = leases.acquire("acquire without waiting", Duration::ZERO).await.unwrap();
     assert_eq!(term(at_once).unwrap().get(), 2);
     assert_eq!(world.clock.now(), start);
 }
@@ -52,11 +52,11 @@ async fn a_candidate_leads_at_once_in_place_of_a_dead_leader() {
         let leases = leases.clone();
         async move { leases.elect("leader", work).await }
     });
-    world.play(SECOND * 0).await;
+    world.play(Duration::ZERO).await;
     assert_eq!(*led.lock().unwrap(), [2]);
     leases.shutdown();
     world.play(SECOND).await;
-    electing.await.unwrap().unwrap();
+    ended(electing).await.unwrap();
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn an_instant_is_claimed_at_once_past_a_dead_round_which_is_named_as_given
     let former = Slot::new(slot(1)).unwrap();
     abandoned_round(&world, "nightly", former).await;
     let leases = probing(&world, Liveness::Dead);
-    let claimed = leases.claim_slot("nightly", slot(2), SECOND * 0).await.unwrap();
+    let claimed = leases.claim_slot("nightly", slot(2), Duration::ZERO).await.unwrap();
     let SlotClaimed::Granted(round) = claimed else { panic!("{claimed:?}") };
     assert_eq!(round.lease().term().get(), 2);
     assert_eq!(round.superseded().unwrap().slot, former);
@@ -80,7 +80,7 @@ async fn a_holder_that_renews_between_the_look_and_the_write_keeps_its_lease() {
     assert_eq!(term(leases.claim("nightly").await.unwrap()), None);
     assert_eq!(world.store.calls(Op::ClaimObserved), 1);
     changes_before(&world, Op::Clear, "nightly", renewed);
-    let claimed = leases.claim_slot("nightly", slot(2), SECOND * 0).await.unwrap();
+    let claimed = leases.claim_slot("nightly", slot(2), Duration::ZERO).await.unwrap();
     assert!(matches!(claimed, SlotClaimed::Held(_)));
     assert_eq!(world.store.calls(Op::Clear), 1);
     let row = world.inspect("nightly").await.row.unwrap();
@@ -101,7 +101,7 @@ async fn a_holder_that_may_live_is_waited_for() {
         (lease.term().get(), clock.now().since(start))
     });
     world.play(SECOND * 60).await;
-    let (term, waited) = waiting.await.unwrap();
+    let (term, waited) = ended(waiting).await;
     assert_eq!(term, 2);
     assert!(waited >= SECOND * 15 && waited < SECOND * 16, "{waited:?}");
 }
@@ -125,7 +125,7 @@ async fn a_refusal_costs_a_statement_more_only_where_a_probe_is_asked() {
     let slot = slot(2);
     assert_eq!(term(world.leases.claim("nightly").await.unwrap()), None);
     assert!(matches!(
-        world.leases.claim_slot("nightly", slot, SECOND * 0).await.unwrap(),
+        world.leases.claim_slot("nightly", slot, Duration::ZERO).await.unwrap(),
         SlotClaimed::Held(_)
     ));
     assert_eq!(world.store.calls(Op::Inspect), 0);
@@ -147,7 +147,7 @@ async fn a_look_that_fails_leaves_it_at_the_refusal() {
     world.store.next(Op::Inspect, Fault::HangBefore);
     let claiming = tokio::spawn(async move { leases.claim("nightly").await });
     world.play(SECOND * 5).await;
-    assert!(matches!(claiming.await.unwrap(), Ok(Claimed::Held(_))));
+    assert!(matches!(ended(claiming).await, Ok(Claimed::Held(_))));
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn a_probe_that_is_wrong_again_and_again_makes_no_waiter_spin() {
     changes_before(&world, Op::ClaimObserved, "nightly", renewed);
     let waiting = tokio::spawn(async move { leases.acquire("nightly", SECOND * 10).await });
     world.play(SECOND * 10).await;
-    assert!(matches!(waiting.await.unwrap(), Ok(Claimed::Held(_))));
+    assert!(matches!(ended(waiting).await, Ok(Claimed::Held(_))));
     assert_eq!(world.inspect("nightly").await.row.unwrap().holder, holder);
     // Ten a second: one a tick.
     let tries = world.store.calls(Op::ClaimObserved);

@@ -8,6 +8,7 @@ use lease_core::{Claimed, Clock, LeaseStore, Leases, Tenure};
 use lease_testkit::{Fault, Op};
 use tokio::task::JoinHandle;
 
+use super::abandoned::ended;
 use crate::common::{MS, SECOND, World, granted, name};
 
 /// Waits for the name and says after how long it came.
@@ -26,8 +27,8 @@ async fn a_waiter_comes_at_once_when_another_process_gives_the_name_back() {
     let waiting = waits(&world, world.other());
     world.play(SECOND).await;
     lease.release().await.unwrap();
-    world.play(SECOND * 0).await;
-    assert_eq!(waiting.await.unwrap(), SECOND);
+    world.play(Duration::ZERO).await;
+    assert_eq!(ended(waiting).await, SECOND);
 }
 
 #[tokio::test]
@@ -44,8 +45,8 @@ async fn a_candidate_leads_at_once_when_the_leader_gives_the_name_back() {
     });
     world.play(SECOND).await;
     lease.release().await.unwrap();
-    world.play(SECOND * 0).await;
-    let ended = electing.await.unwrap();
+    world.play(Duration::ZERO).await;
+    let ended = ended(electing).await;
     assert!(matches!(ended, Err(lease_core::RunError::Work(after)) if after == SECOND), "{ended:?}");
 }
 
@@ -59,7 +60,7 @@ async fn what_is_told_between_the_refusal_and_the_wait_is_heard() {
     world.play(MS * 500).await;
     holder.release().await.unwrap();
     world.play(MS * 500).await;
-    assert_eq!(waiting.await.unwrap(), SECOND);
+    assert_eq!(ended(waiting).await, SECOND);
 }
 
 #[tokio::test]
@@ -67,7 +68,7 @@ async fn mere_hints_lead_to_looks_at_their_own_pace_and_to_no_claim() {
     let world = World::new();
     let lease = world.other().claim("nightly").await.map(granted).unwrap();
     let waiting = waits(&world, world.leases.clone());
-    world.play(SECOND * 0).await;
+    world.play(Duration::ZERO).await;
     let claims = world.store.calls(Op::Claim);
     for _ in 0..4_000 {
         world.database.notifier().given_back(None);
@@ -89,8 +90,8 @@ async fn a_mere_hint_is_as_good_as_a_name_once_that_is_free() {
     // Nobody announces it.
     world.database.release(&name("nightly"), &lease.holder(), SECOND).await.unwrap();
     world.database.notifier().given_back(None);
-    world.play(SECOND * 0).await;
-    assert_eq!(waiting.await.unwrap(), SECOND);
+    world.play(Duration::ZERO).await;
+    assert_eq!(ended(waiting).await, SECOND);
 }
 
 #[tokio::test]
@@ -104,8 +105,8 @@ async fn who_has_missed_what_was_told_looks() {
     for n in 0..1_000 {
         world.database.notifier().given_back(Some(name(&format!("another {n}"))));
     }
-    world.play(SECOND * 0).await;
-    assert_eq!(waiting.await.unwrap(), SECOND);
+    world.play(Duration::ZERO).await;
+    assert_eq!(ended(waiting).await, SECOND);
 }
 
 #[tokio::test]
@@ -113,7 +114,7 @@ async fn hints_about_other_names_lead_to_nothing() {
     let world = World::new();
     let _lease = world.other().claim("nightly").await.map(granted).unwrap();
     let waiting = waits(&world, world.leases.clone());
-    world.play(SECOND * 0).await;
+    world.play(Duration::ZERO).await;
     let calls = world.store.log().len();
     for _ in 0..50 {
         world.database.notifier().given_back(Some(name("nightly 2")));
@@ -140,7 +141,7 @@ async fn a_wait_that_has_ended_listens_no_more() {
         async move { other.acquire("nightly", SECOND).await }
     });
     world.play(SECOND).await;
-    assert!(matches!(over.await.unwrap(), Ok(Claimed::Held(_))));
+    assert!(matches!(ended(over).await, Ok(Claimed::Held(_))));
     assert!(!world.database.notifier().is_heard());
 
     lease.release().await.unwrap();

@@ -5,26 +5,24 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use lease_core::store::{Claim, LeaseRow};
-use lease_core::{Clock, ErrorKind, LeaseStore, Standing, Watch, Watched};
+use lease_core::{Clock, ErrorKind, Holder, LeaseStore, Standing, Term, Watch, Watched};
 use lease_testkit::{Fault, Op};
 
 use super::abandoned::abandoned;
 use crate::common::{MS, SECOND, World, name};
 
-/// What was told: how the name stands and under which term, or `None` while the database was away.
-type Seen = Option<(Standing, i64)>;
+/// What was told: how the name stands, `None` while the database was away, and under which term.
+type Seen = (Option<Standing>, i64);
 
 /// What a watch has told, and when.
 type Told = Arc<Mutex<Vec<(Duration, Seen)>>>;
 
 fn seen(watched: Watched) -> Seen {
     match watched {
-        Watched::Now(sighting) => {
-            Some((sighting.standing(), sighting.term().map_or(0, lease_core::Term::get)))
-        }
+        Watched::Now(sighting) => (Some(sighting.standing()), sighting.term().map_or(0, Term::get)),
         Watched::Away(error) => {
             assert_eq!(error.kind(), ErrorKind::Unavailable);
-            None
+            (None, 0)
         }
     }
 }
@@ -47,14 +45,14 @@ fn states(told: &Told) -> Vec<Seen> {
 }
 
 const fn held(term: i64) -> Seen {
-    Some((Standing::Held, term))
+    (Some(Standing::Held), term)
 }
 
 const fn released(term: i64) -> Seen {
-    Some((Standing::Released, term))
+    (Some(Standing::Released), term)
 }
 
-const NEVER: Seen = Some((Standing::Never, 0));
+const NEVER: Seen = (Some(Standing::Never), 0);
 
 #[tokio::test]
 async fn every_change_that_is_seen_is_told_once_and_in_order() {
@@ -77,11 +75,11 @@ async fn a_release_is_told_at_once_and_an_expiry_when_it_comes() {
     let told = notes(&world, world.other().watch("nightly").unwrap());
     world.play(SECOND * 20).await;
     let at_last = |told: &Told| *told.lock().unwrap().last().unwrap();
-    assert_eq!(at_last(&told), (SECOND * 15, Some((Standing::Expired, 1))));
+    assert_eq!(at_last(&told), (SECOND * 15, (Some(Standing::Expired), 1)));
     let lease = world.claim("nightly").await;
     world.play(MS * 3_333).await;
     lease.release().await.unwrap();
-    world.play(SECOND * 0).await;
+    world.play(Duration::ZERO).await;
     assert_eq!(at_last(&told), (MS * 23_333, released(2)));
 }
 
@@ -95,7 +93,7 @@ async fn changes_between_two_looks_are_told_as_the_last_of_them() {
     for _ in 0..5 {
         let row = world.inspect("nightly").await.row.unwrap();
         world.database.release(&row.name, &row.holder, SECOND).await.unwrap();
-        let next = Claim { holder: lease_core::Holder::mint().unwrap(), ..first.clone() };
+        let next = Claim { holder: Holder::mint().unwrap(), ..first.clone() };
         world.database.claim(&next, SECOND).await.unwrap();
     }
     world.play(SECOND * 5).await;
@@ -125,7 +123,7 @@ async fn a_flood_of_hints_leads_to_a_look_a_tick_and_the_last_state_is_told() {
     for n in 0..2_000 {
         world.database.notifier().given_back((n % 2 == 0).then(|| name("nightly")));
         world.database.edit_row(&name("nightly"), |row: &mut LeaseRow| {
-            row.term = lease_core::Term::new(row.term.get() + 1).unwrap();
+            row.term = Term::new(row.term.get() + 1).unwrap();
         });
         world.play(MS).await;
     }
@@ -134,7 +132,7 @@ async fn a_flood_of_hints_leads_to_a_look_a_tick_and_the_last_state_is_told() {
     world.play(MS * 100).await;
     let told = states(&told);
     assert_eq!(told.last(), Some(&held(2_001)));
-    assert!(told.is_sorted_by_key(|seen| seen.unwrap().1), "{told:?}");
+    assert!(told.is_sorted_by_key(|seen| seen.1), "{told:?}");
 }
 
 #[tokio::test]
