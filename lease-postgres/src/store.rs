@@ -520,7 +520,7 @@ impl LeaseStore for PostgresStore {
                 let once = || shared.connections.ask(Lane::Other, &limit, &question);
                 limit.insist(Repeat::Always, once).await
             };
-            limit.bound(announcer.send(ask)).await
+            Box::pin(limit.bound(announcer.send(ask))).await
         })
         .await
     }

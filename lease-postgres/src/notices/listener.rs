@@ -116,14 +116,10 @@ impl Ear {
             *self.doing() = Doing::Deaf;
             return Ok(());
         }
-        for statement in [sql::MAY_IDLE, sql::LISTEN] {
-            ask(&mut connection, &limit, statement).await?;
-        }
-        // What was released before nobody has heard of.
-        self.notifier.given_back(None);
+        // From before the first can come: nothing that is not taken in may keep an answer back.
         tokio::select! {
             () = self.take_in(&mut notifications) => Err(ended("the connection that listens has ended")),
-            answer = self.look_after(&mut connection, pause) => answer,
+            answer = self.keep_listening(&mut connection, &limit, pause) => answer,
         }
     }
 
@@ -143,7 +139,17 @@ impl Ear {
     }
 
     /// Until nobody is interested any more, or the server does not answer.
-    async fn look_after(&self, connection: &mut Connection, pause: &mut Duration) -> Result<(), StoreError> {
+    async fn keep_listening(
+        &self,
+        connection: &mut Connection,
+        limit: &Limit,
+        pause: &mut Duration,
+    ) -> Result<(), StoreError> {
+        for statement in [sql::MAY_IDLE, sql::LISTEN] {
+            ask(connection, limit, statement).await?;
+        }
+        // What was released before nobody has heard of.
+        self.notifier.given_back(None);
         loop {
             for _ in 0..LOOKS {
                 sleep(LOOK).await;
