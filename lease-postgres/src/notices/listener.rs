@@ -40,10 +40,13 @@ enum Doing {
 const LOOK: Duration = Duration::from_secs(2);
 
 /// After so many looks the server is asked whether it is still there: nothing may ever come from it.
-const LOOKS: u32 = 5;
+const LOOKS: u32 = 3;
 
-/// For connecting, and for each answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// For its answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// For connecting, up to the moment when it listens.
+const CONNECTING: Duration = Duration::from_secs(10);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -107,7 +110,7 @@ impl Ear {
     /// Listens on a connection until nobody is interested any more, or the connection has ended.
     async fn listen(&self, pause: &mut Duration) -> Result<(), StoreError> {
         let (notified, mut notifications) = mpsc::channel(64);
-        let limit = Limit::new(&self.clock, PATIENCE);
+        let limit = Limit::new(&self.clock, CONNECTING);
         let mut connection = limit.bound(self.opener.notifying(notified).open()).await?;
         if connection.session.is_none() || is_anothers(&mut connection, &limit).await? {
             tracing::debug!(
@@ -157,7 +160,7 @@ impl Ear {
                     return Ok(());
                 }
             }
-            if !ask(connection, &Limit::new(&self.clock, PATIENCE), sql::LISTENS).await? {
+            if !ask(connection, &Limit::new(&self.clock, ANSWER), sql::LISTENS).await? {
                 return Err(ended("the session does not listen any more"));
             }
             *pause = FIRST_PAUSE;
