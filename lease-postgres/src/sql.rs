@@ -372,6 +372,7 @@ pub(crate) fn announce(announcements: &[String], lock_timeout_ms: u128) -> Strin
     let all = literal(&announcements.join("\n"));
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path = pg_catalog, pg_temp; \
+         SET LOCAL statement_timeout = 0; \
          SELECT 1 / (now() = statement_timestamp())::integer, set_config('synchronous_commit', 'off', true), \
                 set_config('lock_timeout', '{lock_timeout_ms}', true), pg_notify('lease_released', announced) \
          FROM unnest(string_to_array({all}, chr(10))) AS announced; \

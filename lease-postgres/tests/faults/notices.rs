@@ -12,7 +12,7 @@ use test_servers::{PgBouncer, Product, Server, Setup};
 use tokio::time::timeout;
 use tokio_postgres::NoTls;
 
-use crate::common::{Sql, unique};
+use crate::common::{Sql, hostile_role, unique};
 use crate::connections::proxied;
 use crate::support::{LONG, Sandbox, eventually, name};
 
@@ -83,6 +83,17 @@ async fn a_name_is_heard_whole_whatever_is_in_it_and_not_from_another_table() {
         announce(&there, text).await;
         assert_eq!(heard(&mut notices, text).await, Hint::GivenBack);
     }
+}
+
+#[tokio::test]
+async fn whatever_the_defaults_of_the_role_are_releases_are_announced_and_heard() {
+    let sandbox = Sandbox::new().await;
+    let role = hostile_role(&sandbox.url).await;
+    let (here, there) =
+        (sandbox.options().open(&role.url).unwrap(), sandbox.options().open(&role.url).unwrap());
+    let mut notices = listening(&here).await;
+    announce(&there, "a").await;
+    assert_eq!(heard(&mut notices, "a").await, Hint::GivenBack);
 }
 
 /// Anybody may notify anything on any channel.
