@@ -52,7 +52,7 @@ on_both_in_real_time! {
 
 /// On servers of their own.
 mod with_a_clock {
-    use super::{LeaseStore, Product, Sandbox, Setup, on_both, open, private, stepped_back};
+    use super::{Product, Sandbox, Setup, on_both, open, private, stepped_back};
 
     on_both! {
         a_clock_an_hour_back_keeps_nobody_from_what_the_dead_have_and_gives_nobody_what_the_living_have

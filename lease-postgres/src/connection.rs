@@ -148,6 +148,16 @@ pub(crate) async fn begin(client: &Client, limit: &Limit) -> Result<(), StoreErr
     client.batch_execute(&sql::begin(lock_timeout(limit.left()), None)).await.map_err(of_begin)
 }
 
+/// Tells other sessions, in one message. After an error the connection is not to be used again.
+pub(crate) async fn announce(
+    client: &Client,
+    limit: &Limit,
+    announcements: &[String],
+) -> Result<(), StoreError> {
+    let message = sql::announce(announcements, lock_timeout(limit.left()));
+    client.batch_execute(&message).await.map_err(of_begin)
+}
+
 /// In milliseconds: below the time left, at least 1, for 0 would be no bound at all, and at most what the setting
 /// can hold.
 pub(crate) fn lock_timeout(left: Duration) -> u128 {

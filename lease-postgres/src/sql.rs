@@ -364,11 +364,21 @@ pub(crate) const LISTENS: &str =
 /// `notices`: the process that the session runs in.
 pub(crate) const PROCESS: &str = "SELECT pg_backend_pid()::bigint";
 
-/// `announce`: many at once. A transaction that notifies takes, for its commit, a lock of which the whole server has one. So it
-/// does not wait for the disk, nor for a standby, while it has that: a hint may be lost in a crash.
-pub(crate) const ANNOUNCE: &str = "\
-    SELECT pg_notify('lease_released', announced) FROM unnest($1) AS announced,
-           set_config('synchronous_commit', 'off', true)";
+/// `announce`: many at once, in one message that runs in no transaction but its own (else it fails, 22012) and leaves nothing behind
+/// in the session. A transaction that notifies takes, for its commit, a lock of which the whole server has one. So it does
+/// not wait for the disk, nor for a standby, while it has that: a hint may be lost in a crash.
+pub(crate) fn announce(announcements: &[String], lock_timeout_ms: u128) -> String {
+    // No name holds a control character.
+    let all = literal(&announcements.join("\n"));
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path = pg_catalog, pg_temp; \
+         SET LOCAL statement_timeout = 0; \
+         SELECT 1 / (now() = statement_timestamp())::integer, set_config('synchronous_commit', 'off', true), \
+                set_config('lock_timeout', '{lock_timeout_ms}', true), pg_notify('lease_released', announced) \
+         FROM unnest(string_to_array({all}, chr(10))) AS announced; \
+         {COMMIT}"
+    )
+}
 
 /// A guarded transaction, first: begins it in the program's session, at its level and within its bounds, whatever the
 /// session's defaults are. In a transaction that somebody has left open, which `BEGIN` only warns of, it fails (22012).

@@ -16,6 +16,7 @@ use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemCl
 use tokio::runtime::Handle;
 use tokio_postgres::{Config, Row};
 
+use crate::connection::announce;
 use crate::connections::{Connections, Lane};
 use crate::fence::Fence;
 use crate::guard::Guard;
@@ -516,11 +517,15 @@ impl LeaseStore for PostgresStore {
         self.run(move |shared| async move {
             let limit = shared.limit(within);
             // In this lane it keeps claims waiting, should another's announcement keep it waiting; never a renewal.
-            let ask = async |question| {
-                let once = || shared.connections.ask(Lane::Other, &limit, &question);
-                limit.insist(Repeat::Always, once).await
+            let once = async |announcements: &[String]| {
+                let lent = shared.connections.lend(Lane::Other, &limit).await?;
+                let told = announce(lent.client(), &limit, announcements).await;
+                lent.end(told)
             };
-            limit.bound(announcer.send(ask)).await
+            let tell = async |announcements: Vec<String>| {
+                limit.insist(Repeat::Always, || once(&announcements)).await
+            };
+            Box::pin(limit.bound(announcer.send(tell))).await
         })
         .await
     }

@@ -6,11 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use lease_core::LeaseName;
 use lease_core::store::StoreError;
-use tokio_postgres::Row;
 
 use crate::options::Table;
-use crate::row::Question;
-use crate::sql;
 
 /// A commit that notifies keeps every other one waiting, of the whole server. So a store has one under way at most.
 pub(crate) struct Announcer {
@@ -33,15 +30,12 @@ impl Announcer {
 
     /// Sends what has been added, unless another call has done so. Only the call that sends hears of a failure; what it
     /// had taken is not sent again.
-    pub(crate) async fn send<F>(&self, ask: impl FnOnce(Question) -> F) -> Result<(), StoreError>
+    pub(crate) async fn send<F>(&self, tell: impl FnOnce(Vec<String>) -> F) -> Result<(), StoreError>
     where
-        F: Future<Output = Result<Vec<Row>, StoreError>>,
+        F: Future<Output = Result<(), StoreError>>,
     {
         let _turn = self.turn.lock().await;
         let waiting = mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        if waiting.is_empty() {
-            return Ok(());
-        }
-        ask(Question::new(sql::ANNOUNCE.to_owned(), [waiting.into_iter().collect()])).await.map(drop)
+        if waiting.is_empty() { Ok(()) } else { tell(waiting).await }
     }
 }

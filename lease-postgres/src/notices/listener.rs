@@ -40,10 +40,13 @@ enum Doing {
 const LOOK: Duration = Duration::from_secs(2);
 
 /// After so many looks the server is asked whether it is still there: nothing may ever come from it.
-const LOOKS: u32 = 5;
+const LOOKS: u32 = 3;
 
-/// For connecting, and for each answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// For its answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// For connecting, up to the moment when it listens.
+const CONNECTING: Duration = Duration::from_secs(10);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -107,7 +110,7 @@ impl Ear {
     /// Listens on a connection until nobody is interested any more, or the connection has ended.
     async fn listen(&self, pause: &mut Duration) -> Result<(), StoreError> {
         let (notified, mut notifications) = mpsc::channel(64);
-        let limit = Limit::new(&self.clock, PATIENCE);
+        let limit = Limit::new(&self.clock, CONNECTING);
         let mut connection = limit.bound(self.opener.notifying(notified).open()).await?;
         if connection.session.is_none() || is_anothers(&mut connection, &limit).await? {
             tracing::debug!(
@@ -116,14 +119,10 @@ impl Ear {
             *self.doing() = Doing::Deaf;
             return Ok(());
         }
-        for statement in [sql::MAY_IDLE, sql::LISTEN] {
-            ask(&mut connection, &limit, statement).await?;
-        }
-        // What was released before nobody has heard of.
-        self.notifier.given_back(None);
+        // From before the first can come: nothing that is not taken in may keep an answer back.
         tokio::select! {
             () = self.take_in(&mut notifications) => Err(ended("the connection that listens has ended")),
-            answer = self.look_after(&mut connection, pause) => answer,
+            answer = self.keep_listening(&mut connection, &limit, pause) => answer,
         }
     }
 
@@ -143,7 +142,17 @@ impl Ear {
     }
 
     /// Until nobody is interested any more, or the server does not answer.
-    async fn look_after(&self, connection: &mut Connection, pause: &mut Duration) -> Result<(), StoreError> {
+    async fn keep_listening(
+        &self,
+        connection: &mut Connection,
+        limit: &Limit,
+        pause: &mut Duration,
+    ) -> Result<(), StoreError> {
+        for statement in [sql::MAY_IDLE, sql::LISTEN] {
+            ask(connection, limit, statement).await?;
+        }
+        // What was released before nobody has heard of.
+        self.notifier.given_back(None);
         loop {
             for _ in 0..LOOKS {
                 sleep(LOOK).await;
@@ -151,7 +160,7 @@ impl Ear {
                     return Ok(());
                 }
             }
-            if !ask(connection, &Limit::new(&self.clock, PATIENCE), sql::LISTENS).await? {
+            if !ask(connection, &Limit::new(&self.clock, ANSWER), sql::LISTENS).await? {
                 return Err(ended("the session does not listen any more"));
             }
             *pause = FIRST_PAUSE;

@@ -12,7 +12,7 @@ use test_servers::{PgBouncer, Product, Server, Setup};
 use tokio::time::timeout;
 use tokio_postgres::NoTls;
 
-use crate::common::{Sql, unique};
+use crate::common::{Sql, hostile_role, unique};
 use crate::connections::proxied;
 use crate::support::{LONG, Sandbox, eventually, name};
 
@@ -83,6 +83,17 @@ async fn a_name_is_heard_whole_whatever_is_in_it_and_not_from_another_table() {
         announce(&there, text).await;
         assert_eq!(heard(&mut notices, text).await, Hint::GivenBack);
     }
+}
+
+#[tokio::test]
+async fn whatever_the_defaults_of_the_role_are_releases_are_announced_and_heard() {
+    let sandbox = Sandbox::new().await;
+    let role = hostile_role(&sandbox.url).await;
+    let (here, there) =
+        (sandbox.options().open(&role.url).unwrap(), sandbox.options().open(&role.url).unwrap());
+    let mut notices = listening(&here).await;
+    announce(&there, "a").await;
+    assert_eq!(heard(&mut notices, "a").await, Hint::GivenBack);
 }
 
 /// Anybody may notify anything on any channel.
@@ -216,14 +227,14 @@ async fn behind_a_pooler_it_is_looked_for_and_no_session_is_left_listening() {
     assert_eq!(heard(&mut notices, "a").await, Hint::GivenBack);
     let (taken, waiter) = waiting.await.unwrap();
     assert!(matches!(taken, Ok(Claimed::Granted(_))), "{taken:?}");
-    assert!(waiter.store().notices().is_none(), "it listens all the same");
+    eventually("the waiter knows it too", async || waiter.store().notices().is_none()).await;
 
     // All sessions of the pooler's at once.
     let count = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' \
                  AND pid <> pg_backend_pid() AND application_name <> 'past'";
-    let pooled: usize = server.ask(count).unwrap().parse().unwrap();
+    let backends: usize = server.ask(count).unwrap().parse().unwrap();
     let mut all = Vec::new();
-    for _ in 0..pooled {
+    for _ in 0..backends {
         let client = Sql::connect(&pooler.url()).await;
         client.run("BEGIN").await;
         let listens = client.client.query("SELECT pg_listening_channels()", &[]).await.unwrap();
