@@ -6,6 +6,7 @@ mod figures;
 mod hand_over;
 mod idle;
 mod observed;
+mod others;
 mod progress;
 mod report;
 mod takeover;

@@ -222,7 +222,9 @@ async fn a_watcher_in_another_process_tells_no_term_out_of_order_none_invented_a
 /// What the watcher's process does until it is killed.
 async fn watch_and_tell(path: &Path) -> ! {
     let store = SqliteStore::open(path).await.unwrap();
-    let leases = Leases::builder(store).timings(slow()).build().unwrap();
+    // Hints without a name are taken in once per tick, a 150th of the ttl.
+    let timings = Timings::from_ttl(Duration::from_secs(60)).unwrap();
+    let leases = Leases::builder(store).timings(timings).build().unwrap();
     let mut watch = leases.watch("a").unwrap();
     println!();
     loop {
