@@ -159,11 +159,10 @@ async fn the_file_is_looked_at_while_somebody_listens_and_not_a_moment_longer() 
             let before = sleeps_of_the_reader();
             crate::support::eventually("looks", || sleeps_of_the_reader() >= before + 5).await;
             drop(notices);
-            let mut last = 0;
             let is_quiet = || {
-                let now = sleeps_of_the_reader();
+                let before = sleeps_of_the_reader();
                 std::thread::sleep(QUIET);
-                now == std::mem::replace(&mut last, sleeps_of_the_reader())
+                before == sleeps_of_the_reader()
             };
             crate::support::eventually("nobody looks any more", is_quiet).await;
         }
