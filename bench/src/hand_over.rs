@@ -6,6 +6,7 @@ use lease_core::Timings;
 
 use crate::engine::{Engine, fresh_name};
 use crate::observed::Notifying;
+use crate::others::{COMMITS_PER_SECOND, beside_commits};
 use crate::report::{Figure, Goal};
 use crate::worker::Worker;
 use crate::{Outcome, Trial};
@@ -29,12 +30,19 @@ pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
         Engine::Mariadb | Engine::Mysql => crate::figures::millis(poll),
     };
     let polling = format!("polling every {poll:?} and more");
-    Ok(vec![
+    let mut figures = vec![
         Figure::of_times("hand-over", &heard, 50).goal(Goal::Below(goal)),
         Figure::of_times("hand-over", &heard, 99),
         Figure::of_times(&format!("{polling}:"), &polled, 50),
         Figure::of_times(&format!("{polling}:"), &polled, 99),
-    ])
+    ];
+    if trial.place.engine == Engine::Sqlite {
+        let busy = hand_overs(trial, &timings, Notifying::On, trial.count(100, 20));
+        let busy = beside_commits(trial.place, busy)?;
+        let what = format!("beside {COMMITS_PER_SECOND} commits/s:");
+        figures.extend([50, 99].map(|hundredths| Figure::of_times(&what, &busy, hundredths)));
+    }
+    Ok(figures)
 }
 
 /// Two processes that hand a name to each other.

@@ -6,6 +6,7 @@ mod figures;
 mod hand_over;
 mod idle;
 mod observed;
+mod others;
 mod progress;
 mod report;
 mod takeover;
@@ -87,6 +88,7 @@ async fn perform() -> Outcome<()> {
     let folder = folder()?;
     let scratch = tempfile::tempdir_in(&folder)?;
     let mut report = Report::new(arguments.quick);
+    let mut file = None;
     for engine in chosen(&arguments.engine) {
         let place = engine.place(scratch.path()).await?;
         for question in chosen(&arguments.question) {
@@ -94,11 +96,14 @@ async fn perform() -> Outcome<()> {
             let trial = Trial { place: &place, quick: arguments.quick, progress: Progress::new(&title) };
             // One that fails does not take the others' figures along.
             report.add(Answer::new(engine, question.name(), question.ask(&trial).await));
+            // A run that is broken off leaves what it has.
+            file = Some(report.write(&folder)?);
         }
     }
-    let file = report.write(&folder)?;
     println!("{}", report.table());
-    println!("{}", file.display());
+    if let Some(file) = file {
+        println!("{}", file.display());
+    }
     if report.has_failed() { Err("some questions have no answer".into()) } else { Ok(()) }
 }
 

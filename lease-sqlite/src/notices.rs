@@ -20,20 +20,25 @@ use crate::worker::{compare, leaves_the_connection_sound, let_go};
 pub(crate) struct Lookout {
     notifier: Arc<Notifier>,
     looked: Instant,
-    /// How long to wait after it.
+    /// When the file at the path was last compared with the open one.
+    compared: Option<Instant>,
+    /// How long to wait after the last look.
     pause: Duration,
     /// How long the statements after it took together.
     served: Duration,
 }
 
-/// How often the file is looked at. A look takes some 10 µs, and a hand-over half of this on average.
+/// How often the file is looked at: a hand-over takes half of this longer, on average. A look costs little more than to wake up.
 const POLL: Duration = Duration::from_millis(5);
 
-/// How often a file is that cannot be read.
-const RETRY: Duration = Duration::from_millis(500);
+/// How soon at most after a commit was seen. A file to which others write all the time hints all the time, and every hint
+/// costs every waiter a statement.
+const POLL_BUSY: Duration = Duration::from_millis(10);
 
-/// A file to which others write all the time hints all the time, and every hint costs every waiter a statement: with very
-/// many of them the thread would do nothing else. So it leaves so many times the time that they took ...
+/// How often the path is compared, and a file opened that could not be.
+const COMPARE: Duration = Duration::from_millis(500);
+
+/// With very many waiters the thread would do nothing but answer them. So it leaves so many times the time that they took ...
 const REST: u32 = 4;
 
 /// ... but no longer than this.
@@ -41,7 +46,13 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 
 impl Lookout {
     pub(crate) fn new(notifier: Arc<Notifier>) -> Self {
-        Self { notifier, looked: Instant::now(), pause: Duration::ZERO, served: Duration::ZERO }
+        Self {
+            notifier,
+            looked: Instant::now(),
+            compared: None,
+            pause: Duration::ZERO,
+            served: Duration::ZERO,
+        }
     }
 
     /// When to look next; `None`: nobody listens.
@@ -57,32 +68,42 @@ impl Lookout {
 
     /// Looks, and says so if anything has been committed since the last time.
     pub(crate) fn look(&mut self, place: &Place, open: &mut Option<Open>) {
-        let seen = has_changed(place, open);
+        let seen = self.has_changed(place, open);
         let is_replaced = seen.as_ref().is_err_and(|error| error.kind() == ErrorKind::Replaced);
+        self.pause = match seen {
+            Ok(true) => POLL_BUSY,
+            Ok(false) => POLL,
+            // What is at the path now is opened next.
+            Err(_) if is_replaced => POLL,
+            // Locked, most likely, and free in a moment.
+            Err(_) if open.is_some() => POLL,
+            Err(_) => COMPARE,
+        };
         if is_replaced || matches!(seen, Ok(true)) {
             self.notifier.given_back(None);
         }
-        // A file that is locked is free in a moment, and one that was replaced is opened next.
-        self.pause = if open.is_some() || is_replaced { POLL } else { RETRY };
         (self.looked, self.served) = (Instant::now(), Duration::ZERO);
     }
-}
 
-/// Whether anybody has committed since the last look. At the first one on a connection nobody knows: then it is so.
-fn has_changed(place: &Place, open: &mut Option<Open>) -> Result<bool, StoreError> {
-    compare(place, open)?;
-    let opened = match open {
-        Some(opened) => opened,
-        None => open.insert(place.open(false)?),
-    };
-    match version(opened) {
-        Ok(version) => Ok(opened.version.replace(version) != Some(version)),
-        Err(failure) => {
-            let error = StoreError::from(failure);
-            if !leaves_the_connection_sound(error.kind()) {
-                let_go(place, open);
+    /// Whether anybody has committed since the last look. At the first one on a connection nobody knows: then it is so.
+    fn has_changed(&mut self, place: &Place, open: &mut Option<Open>) -> Result<bool, StoreError> {
+        if self.compared.is_none_or(|at| at.elapsed() >= COMPARE) {
+            self.compared = Some(Instant::now());
+            compare(place, open)?;
+        }
+        let opened = match open {
+            Some(opened) => opened,
+            None => open.insert(place.open(false)?),
+        };
+        match version(opened) {
+            Ok(version) => Ok(opened.version.replace(version) != Some(version)),
+            Err(failure) => {
+                let error = StoreError::from(failure);
+                if !leaves_the_connection_sound(error.kind()) {
+                    let_go(place, open);
+                }
+                Err(error)
             }
-            Err(error)
         }
     }
 }

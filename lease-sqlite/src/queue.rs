@@ -298,7 +298,7 @@ pub(crate) fn busy_handler(_tries: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Kind::{Check, Read, Renewal, Verify, Write};
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
     use super::*;
 
@@ -433,15 +433,24 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_without_looking_begins_when_somebody_listens() {
-        let (queue, heard) = (Queue::default(), AtomicBool::new(false));
-        let due = || heard.load(Relaxed).then(Instant::now);
+        let (queue, asked, heard) = (Queue::default(), AtomicBool::new(false), AtomicBool::new(false));
+        let due = || {
+            asked.store(true, SeqCst);
+            heard.load(SeqCst).then(Instant::now)
+        };
+        let wait_for = |holds: &dyn Fn() -> bool| {
+            let give_up = Instant::now() + Duration::from_secs(60);
+            while !holds() && Instant::now() < give_up {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
         std::thread::scope(|scope| {
             let taken = scope.spawn(|| queue.take(due));
-            while !taken.is_finished() {
-                heard.store(true, Relaxed);
-                queue.look_due_has_changed();
-                std::thread::yield_now();
-            }
+            wait_for(&|| asked.load(SeqCst));
+            heard.store(true, SeqCst);
+            queue.look_due_has_changed();
+            wait_for(&|| taken.is_finished());
+            queue.close();
             assert!(matches!(taken.join(), Ok(Turn::Look)));
         });
     }
