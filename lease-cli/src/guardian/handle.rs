@@ -187,14 +187,17 @@ fn may_live_in(stat: &io::Result<String>, group: Pid) -> bool {
     }
 }
 
-/// Reads a line of `/proc/PID/stat`: `PID (NAME) STATE PARENT GROUP ...`.
+/// Reads a line of `/proc/PID/stat`: `PID (NAME) STATE PARENT GROUP ...`, with the number of threads as the 18th
+/// from STATE on.
 fn is_live_member(stat: &str, group: Pid) -> bool {
     // The name may hold anything, parentheses too.
     let Some((_, fields)) = stat.rsplit_once(") ") else { return false };
     let mut fields = fields.split(' ');
     let state = fields.next().unwrap_or_default();
     let member = fields.nth(1).and_then(|field| field.parse().ok()) == Some(group.as_raw_pid());
-    member && !matches!(state, "Z" | "X")
+    // A leader that has ended is a zombie for as long as its threads run.
+    let threads: Option<u32> = fields.nth(14).and_then(|field| field.parse().ok());
+    member && !(matches!(state, "Z" | "X") && threads.is_some_and(|threads| threads <= 1))
 }
 
 #[cfg(test)]
@@ -207,7 +210,10 @@ mod tests {
         assert!(is_live_member("80 (sleep) S 79 77 77 0 -1", group));
         assert!(is_live_member("80 (a) S 1 (b) D 79 77 77 0 -1", group));
         assert!(!is_live_member("80 (sleep) S 79 78 77 0 -1", group));
-        assert!(!is_live_member("80 (sleep) Z 79 77 77 0 -1", group));
+        let zombie =
+            |threads| format!("80 (sleep) Z 79 77 77 0 -1 4228100 0 0 0 0 0 0 0 0 20 0 {threads} 0 5632");
+        assert!(!is_live_member(&zombie(1), group));
+        assert!(is_live_member(&zombie(2), group), "its threads live");
         assert!(!is_live_member("", group));
     }
 

@@ -145,6 +145,19 @@ fn a_guardian_that_is_stopped_keeps_the_name_of_a_lease_that_was_killed() {
     expect_granted(&bench, "true");
 }
 
+#[test]
+fn a_command_that_has_left_its_group_keeps_the_name_of_a_lease_that_was_killed() {
+    let bench = Bench::new();
+    let script = "trap 'echo >asked' TERM; echo >begun; while :; do sleep 0.1; done";
+    let holder = bench.start(&[&HOLD[..], &["--", "setsid", "sh", "-c", script]].concat());
+    bench.await_file("begun");
+    kill(holder);
+    bench.await_file("asked");
+    expect_refused(&bench, "the command lives");
+    bench.commands().iter().for_each(|process| process.signal(Signal::KILL));
+    expect_granted(&bench, "true");
+}
+
 /// A zombie may have threads that run: who has not been reaped may live.
 #[test]
 fn a_killed_holder_that_was_not_reaped_keeps_its_name() {
