@@ -112,7 +112,8 @@ async fn a_database_that_goes_away_is_said_once_and_what_is_there_afterwards_is_
     world.play(SECOND * 10).await;
     world.store.always(Op::Inspect, Fault::FailBefore(ErrorKind::Unavailable));
     world.play(SECOND * 10).await;
-    assert_eq!(states(&told), [held(1), None, held(1), None]);
+    let away = (None, 0);
+    assert_eq!(states(&told), [held(1), away, held(1), away]);
 }
 
 #[tokio::test]
