@@ -19,8 +19,9 @@ const LOOKS_PER_TICK: u32 = 20;
 impl Leases {
     /// Claims a name, waiting until it is granted or `within` has passed by the local clock.
     ///
-    /// Between two attempts it sleeps until the holder's row expires, or the store hears that the name was given back, at
-    /// most a [`campaign_interval`](crate::Timings::campaign_interval) with up to a fifth more at random. A holder whose row
+    /// Between two attempts it sleeps until the holder's row expires, or the store hears that the name was given back, and
+    /// looks meanwhile: every [`campaign_interval`](crate::Timings::campaign_interval) with up to a fifth more at random, and
+    /// where the store hears nothing at least once per [`renew`](crate::Timings::renew) interval. A holder whose row
     /// it has seen unchanged for the row's whole ttl and a margin, on the local clock, is dead whatever the database's clock
     /// says: it would have renewed. The name is taken from it then.
     /// Failures that may pass (the database out of reach, busy, read-only) are waited out as well.
@@ -150,35 +151,36 @@ async fn wait(
     observer: &mut Observer,
 ) -> Wanted {
     let (clock, timings) = (&client.setup.clock, &client.setup.timings);
-    let started = clock.now();
-    let mut until = started + with_jitter(timings.retry_interval());
-    if was_refused {
-        until = started + with_jitter(timings.campaign_interval());
+    // Who hears nothing looks as often as the holder renews, so that a name that was given back is taken by then.
+    let poll = if notices.is_some() { timings.campaign_interval() } else { timings.renew() * 5 / 6 };
+    let mut looked = clock.now();
+    let mut next = if was_refused {
         match next_look(client, name, observer).await {
-            Next::Take(dead) => return Wanted::Observed(dead),
             // Released between the two statements; do not spin if it is being taken.
-            Next::Claim => until = until.min(started + timings.tick()),
-            Next::At(at) => until = until.min(at.max(started + timings.tick())),
+            Next::Claim => Next::At(looked),
+            next => next,
         }
-    }
-    let until = give_up.map_or(until, |give_up| until.min(give_up));
-    let mut looked = started;
+    } else {
+        Next::At(looked + with_jitter(timings.retry_interval()))
+    };
     loop {
-        let hint = tokio::select! {
-            () = sleep_until(clock, until) => return Wanted::Name,
-            hint = heard(notices, name) => hint,
-        };
-        if hint == Hint::GivenBack {
-            return Wanted::Name;
-        }
-        // A busy database may hint all the time.
-        sleep_until(clock, (looked + timings.tick() / LOOKS_PER_TICK).min(until)).await;
-        looked = clock.now();
-        match next_look(client, name, observer).await {
+        let claim_at = match next {
             Next::Take(dead) => return Wanted::Observed(dead),
             Next::Claim => return Wanted::Name,
-            Next::At(_) => {}
+            Next::At(at) => at.max(looked + timings.tick()),
+        };
+        let claim_at = give_up.map_or(claim_at, |give_up| claim_at.min(give_up));
+        tokio::select! {
+            () = sleep_until(clock, claim_at) => return Wanted::Name,
+            () = sleep_until(clock, looked + with_jitter(poll)) => {}
+            hint = heard(notices, name) => match hint {
+                Hint::GivenBack => return Wanted::Name,
+                // A busy database may hint all the time.
+                Hint::Perhaps => sleep_until(clock, (looked + timings.tick() / LOOKS_PER_TICK).min(claim_at)).await,
+            },
         }
+        looked = clock.now();
+        next = next_look(client, name, observer).await;
     }
 }
 
@@ -200,11 +202,11 @@ enum Next {
     At(Moment),
 }
 
-/// A look that fails is not worth an error: the poll interval stands.
+/// A look that fails is not worth an error: then the next claim says what is wrong.
 async fn next_look(client: &Client, name: &LeaseName, observer: &mut Observer) -> Next {
     let timings = &client.setup.timings;
     let sent = client.setup.clock.now();
-    let Ok(seen) = client.inspect(name).await else { return Next::At(sent + timings.campaign_interval()) };
+    let Ok(seen) = client.inspect(name).await else { return Next::At(sent + timings.retry_interval()) };
     let answered = client.setup.clock.now();
     let look = observer.look(&seen, [sent, answered], timings.margin());
     if let Some(dead) = client.proven_dead(&seen) {

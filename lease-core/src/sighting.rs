@@ -125,17 +125,13 @@ impl fmt::Display for Sighting {
                 let ago = Span(now.since(row.expires_at));
                 return write!(
                     f,
-                    "{name:?} is free: its holder {} did not renew it and it expired {ago} ago; claim it ({database}, term {})",
+                    "{name:?} is free: its holder {} did not renew it and it expired {ago} ago ({database}, term {})",
                     Holder(row),
                     row.term
                 );
             }
             Standing::Released | Standing::Never => {
-                return write!(
-                    f,
-                    "{name:?} is free: it was given back; claim it ({database}, term {})",
-                    row.term
-                );
+                return write!(f, "{name:?} is free: it was given back ({database}, term {})", row.term);
             }
         }
         write!(

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::client::Client;
 use crate::clock::{Moment, sleep_until};
@@ -10,6 +11,9 @@ use crate::error::Error;
 use crate::sighting::{Sighting, Standing};
 use crate::store::{DbTime, Hint, Inspection, Notices, Page};
 use crate::{LeaseName, Leases, Term};
+
+/// The longest between two looks when something was heard meanwhile.
+const PACE: Duration = Duration::from_millis(100);
 
 /// Rows read at once.
 const PAGE: u32 = 500;
@@ -45,7 +49,7 @@ pub enum Watched {
 }
 
 /// A stream of what becomes of names, by looking again and again: once per [`renew`](crate::Timings::renew) interval, when a
-/// row expires, and where the store hears of releases at once, though not more often than every [`tick`](crate::Timings::tick).
+/// row expires, and where the store hears of releases at once, though not more often than every [`tick`](crate::Timings::tick) or 100 ms, whichever is less.
 ///
 /// Of one name nothing is told out of order, and nothing that was not so when it was looked at. Changes between two
 /// looks are told as the last of them: a term that came and went between them is not seen, and a renewal is no
@@ -93,7 +97,7 @@ impl Watch {
                 };
                 if heard_of_it {
                     // A busy database may hint all the time.
-                    self.due = Some(due.min(self.looked + self.client.setup.timings.tick()));
+                    self.due = Some(due.min(self.looked + self.client.setup.timings.tick().min(PACE)));
                     continue;
                 }
                 self.due = None;

@@ -158,7 +158,7 @@ async fn a_dropped_acquire_leaves_nothing_behind() {
     let leases = world.leases.clone();
     let waiting = tokio::spawn(async move { leases.acquire("nightly", SECOND * 3_600).await });
     world.play(SECOND * 20).await;
-    assert!(world.store.calls(Op::Claim) > 1);
+    assert!(world.store.calls(Op::Inspect) > 1);
     waiting.abort();
     world.play(MS).await;
     let sent = world.store.log().len();

@@ -110,6 +110,7 @@ struct State {
     always: HashMap<Op, Fault>,
     counts: HashMap<Op, usize>,
     log: Vec<Call>,
+    is_deaf: bool,
 }
 
 type Plan = Arc<dyn Fn(&Call) -> Option<Fault> + Send + Sync>;
@@ -138,6 +139,11 @@ impl FaultStore {
     /// Asks `plan` about every call. It replaces a former plan, and is called with no lock held.
     pub fn plan(&self, plan: impl Fn(&Call) -> Option<Fault> + Send + Sync + 'static) {
         self.lock().plan = Some(Arc::new(plan));
+    }
+
+    /// Hears of no name given back from now on, as on an engine that tells nothing: who begins to wait has to look.
+    pub fn deafen(&self) {
+        self.lock().is_deaf = true;
     }
 
     /// Forgets all faults that are still to come. Calls that hang go on hanging; counts stay.

@@ -48,12 +48,12 @@ async fn a_free_name_is_said_to_be_free_and_why() {
     let place = "(memory of this process";
     assert_eq!(said(&world, "never").await, format!("\"never\" was never claimed {place})"));
     world.claim("released").await.release().await.unwrap();
-    let released = format!("\"released\" is free: it was given back; claim it {place}, term 1)");
+    let released = format!("\"released\" is free: it was given back {place}, term 1)");
     assert_eq!(said(&world, "released").await, released);
     abandoned(&world, "expired").await;
     world.play(SECOND * 7_215).await;
     let expired = format!(
-        "\"expired\" is free: its holder gone.example:4711 did not renew it and it expired 2 h ago; claim it {place}, term 1)"
+        "\"expired\" is free: its holder gone.example:4711 did not renew it and it expired 2 h ago {place}, term 1)"
     );
     assert_eq!(said(&world, "expired").await, expired);
     let sighting = world.leases.status("expired").await.unwrap();

@@ -29,11 +29,21 @@ fn elects(world: &World, leases: Leases, who: &'static str, led: &Led) {
 
 #[tokio::test]
 async fn a_request_moves_the_leadership_within_two_renew_intervals_and_it_does_not_come_back_by_itself() {
+    moves_and_stays(&World::new()).await;
+}
+
+#[tokio::test]
+async fn so_it_does_where_nothing_is_heard() {
     let world = World::new();
+    world.store.deafen();
+    moves_and_stays(&world).await;
+}
+
+async fn moves_and_stays(world: &World) {
     let led = Led::default();
-    elects(&world, world.leases.clone(), "first", &led);
+    elects(world, world.other(), "first", &led);
     world.play(SECOND).await;
-    elects(&world, world.other(), "second", &led);
+    elects(world, world.leases.clone(), "second", &led);
     world.play(SECOND * 9).await;
     let asked = world.other().request_step_down("leader").await.unwrap();
     assert_eq!((asked.standing(), asked.term().unwrap().get()), (Standing::Held, 1));

@@ -151,6 +151,22 @@ async fn a_wait_that_has_ended_listens_no_more() {
 }
 
 #[tokio::test]
+async fn where_nothing_is_heard_a_waiter_looks_once_per_renew_interval_and_claims_only_what_is_free() {
+    let world = World::new();
+    world.store.deafen();
+    let lease = world.other().claim("nightly").await.map(granted).unwrap();
+    let waiting = waits(&world, world.leases.clone());
+    world.play(SECOND * 40).await;
+    let looks = world.store.calls(Op::Inspect);
+    assert!((20..=25).contains(&looks), "{looks} looks in 40 s");
+    assert_eq!(world.store.calls(Op::Claim), 1);
+    lease.release().await.unwrap();
+    world.play(SECOND * 2).await;
+    let came = ended(waiting).await;
+    assert!(came <= SECOND * 42, "{came:?}");
+}
+
+#[tokio::test]
 async fn what_was_heard_by_now_is_one_hint() {
     let notifier = Notifier::new();
     let mut notices = notifier.listen();

@@ -168,7 +168,8 @@ impl LeaseStore for FaultStore {
     }
 
     fn notices(&self) -> Option<Notices> {
-        self.store.notices()
+        let is_deaf = self.lock().is_deaf;
+        if is_deaf { None } else { self.store.notices() }
     }
 
     async fn announce(&self, name: &LeaseName, within: Duration) -> Result<(), StoreError> {
