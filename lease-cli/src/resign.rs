@@ -53,7 +53,8 @@ fn say(line: &str) -> Result<(), Failure> {
 async fn stepped_down(leases: &Leases, asked: &Sighting) -> Result<String, Failure> {
     let mut watch = leases.watch(asked.name().clone())?;
     loop {
-        match watch.next().await {
+        let Some(watched) = watch.next().await else { return Ok(told(asked)) };
+        match watched {
             Watched::Now(seen) if seen.standing() != Standing::Held || seen.term() != asked.term() => {
                 return Ok(match seen.row().filter(|_| seen.standing() == Standing::Held) {
                     Some(row) => {

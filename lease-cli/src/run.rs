@@ -111,8 +111,8 @@ async fn stand_aside(leases: &Leases, holding: &Holding, signals: &mut Signals) 
     let over = sleep_until(leases.clock(), leases.clock().now() + aside);
     let Ok(mut watch) = leases.watch(holding.lease().name().clone()) else { return };
     let taken = async {
-        loop {
-            match watch.next().await {
+        while let Some(watched) = watch.next().await {
+            match watched {
                 Watched::Now(seen) if seen.term() != Some(term) => return,
                 Watched::Now(_) | Watched::Away(_) => {}
             }

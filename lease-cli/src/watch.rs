@@ -48,8 +48,8 @@ pub(crate) async fn watch(arguments: &WatchArguments) -> Result<u8, Failure> {
 
 /// Writes a line for each change, until nobody reads.
 async fn tell(mut watch: Watch, database: &str, json: bool) -> Result<(), Failure> {
-    loop {
-        let line = match watch.next().await {
+    while let Some(watched) = watch.next().await {
+        let line = match watched {
             Watched::Now(seen) if json => {
                 let status = Box::new(json::Status::from(&*seen));
                 json::to_line(&json::Watched::Now { name: seen.name().to_string(), status })
@@ -68,6 +68,7 @@ async fn tell(mut watch: Watch, database: &str, json: bool) -> Result<(), Failur
             return Ok(());
         }
     }
+    Ok(())
 }
 
 /// Time, name, state, holder and term.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::elect::pause;
 use crate::error::Error;
-
 use crate::sighting::{Sighting, Standing};
 use crate::store::{ClearAnswer, Observed, ResignAnswer};
 use crate::takeover::{Look, Observer};
@@ -53,9 +52,17 @@ impl Leases {
         let mut first = true;
         loop {
             let sent = clock.now();
-            let seen = client.inspect(&name).await?;
+            let seen = client.inspect(&name).await;
             let now = clock.now();
-            let look = observer.look(&seen, [sent, now], timings.margin());
+            let seen = match seen {
+                // Whoever has begun to watch does not give up for it.
+                Err(error) if !first && error.retry_helps() && now < give_up => {
+                    pause(client, &name, now + timings.retry_interval()).await?;
+                    continue;
+                }
+                seen => seen?,
+            };
+            let look = observer.look(&seen, [sent, now], timings);
             let by_probe = client.proven_dead(&seen);
             let sighting = client.sighting(name.clone(), seen);
             let dead_at = match (look, by_probe) {
@@ -116,7 +123,9 @@ impl Leases {
             match asked.map_err(|error| client.store_error("ask for the step-down of lease", &name, error))? {
                 ResignAnswer::Asked => return Ok(sighting),
                 // Another has it now: that one is asked.
-                ResignAnswer::Moved => {}
+                ResignAnswer::Moved => {
+                    pause(client, &name, self.clock().now() + self.timings().tick()).await?;
+                }
             }
         }
     }

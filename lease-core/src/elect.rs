@@ -13,8 +13,11 @@ use crate::store::{Hint, Notices, Observed};
 use crate::takeover::{Look, Observer, claim_past_the_dead};
 use crate::{Lease, LeaseName, RunError, Tenure};
 
-/// How many looks at a name mere hints can lead to.
+/// How many looks at a name hints can lead to ...
 const LOOKS_PER_TICK: u32 = 20;
+
+/// ... and the longest that one has to wait for that.
+const PACE: Duration = Duration::from_millis(5);
 
 impl Leases {
     /// Claims a name, waiting until it is granted or `within` has passed by the local clock.
@@ -173,11 +176,14 @@ async fn wait(
         tokio::select! {
             () = sleep_until(clock, claim_at) => return Wanted::Name,
             () = sleep_until(clock, looked + with_jitter(poll)) => {}
-            hint = heard(notices, name) => match hint {
-                Hint::GivenBack => return Wanted::Name,
-                // A busy database may hint all the time.
-                Hint::Perhaps => sleep_until(clock, (looked + timings.tick() / LOOKS_PER_TICK).min(claim_at)).await,
-            },
+            hint = heard(notices, name) => {
+                // A busy database may hint all the time, and anybody may say a name that is held.
+                let worth_it = looked + (timings.tick() / LOOKS_PER_TICK).min(PACE);
+                if hint == Hint::GivenBack && clock.now() >= worth_it {
+                    return Wanted::Name;
+                }
+                sleep_until(clock, worth_it.min(claim_at)).await;
+            }
         }
         looked = clock.now();
         next = next_look(client, name, observer).await;
@@ -208,7 +214,7 @@ async fn next_look(client: &Client, name: &LeaseName, observer: &mut Observer) -
     let sent = client.setup.clock.now();
     let Ok(seen) = client.inspect(name).await else { return Next::At(sent + timings.retry_interval()) };
     let answered = client.setup.clock.now();
-    let look = observer.look(&seen, [sent, answered], timings.margin());
+    let look = observer.look(&seen, [sent, answered], timings);
     if let Some(dead) = client.proven_dead(&seen) {
         return Next::Take(dead);
     }

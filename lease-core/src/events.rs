@@ -9,6 +9,7 @@ use crate::{LeaseName, LossReason, Term};
 
 /// A lease of this process has changed.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Event {
     /// The lease.
     pub name: LeaseName,

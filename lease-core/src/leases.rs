@@ -11,7 +11,7 @@ use crate::clock::{Clock, Moment};
 use crate::driver;
 use crate::error::{Error, ErrorKind};
 use crate::events::{Event, EventHook, Events};
-use crate::sighting::Sighting;
+use crate::sighting::{Sighting, Standing};
 use crate::state::{Setup, StuckHook};
 use crate::store::Inspection;
 use crate::takeover::claim_past_the_dead;
@@ -242,7 +242,12 @@ impl Refusal {
         let waited = self.client.setup.clock.now().since(self.asked);
         // The database's clock was read twice, in whole milliseconds.
         let waited = waited + Duration::from_millis(1);
-        sighting.raced = sighting.claimed_ago().is_some_and(|ago| ago <= waited);
+        let row = sighting.row().filter(|_| sighting.standing() == Standing::Held);
+        // One whose claim the clock has not reached was claimed before the clock went back.
+        sighting.raced = row.is_some_and(|row| {
+            let now = sighting.inspection().now;
+            row.claimed_at <= now && now.since(row.claimed_at) <= waited
+        });
         Ok(sighting)
     }
 }
@@ -295,14 +300,15 @@ impl LeasesBuilder {
     }
 
     /// Takes a name at once from a holder whose process is proven dead by this; [`HostProbe`](crate::HostProbe) looks on this host.
-    /// Without it a name stays taken for the ttl of a holder that has crashed. Not for machines that were cloned while they ran.
+    /// Without it a name stays taken for the ttl of a holder that has crashed. Not for machines that were cloned while they ran; and
+    /// statements that the dead process had sent, or processes that it had started, may run on beside its successor.
     pub fn probe(mut self, probe: impl Probe) -> Self {
         self.probe = Some(Arc::new(probe));
         self
     }
 
     /// Called with every [`Event`] in order, on a thread of its own: one that blocks is behind, and holds up nothing
-    /// else; one that panics is not called again.
+    /// else; one that panics is not called again. [`close`](Leases::close) does not wait for it.
     pub fn on_event(mut self, hook: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.on_event = Some(Arc::new(hook));
         self

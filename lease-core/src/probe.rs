@@ -45,6 +45,7 @@ impl ProcessFacts {
 #[cfg(target_os = "linux")]
 mod system {
     use std::fs;
+    use std::io;
     use std::os::unix::fs::MetadataExt;
 
     use rustix::io::Errno;
@@ -54,12 +55,19 @@ mod system {
 
     pub(super) fn current() -> Option<ProcessFacts> {
         let pid = i32::try_from(std::process::id()).ok()?;
-        // A /proc of another namespace shows other processes under our numbers.
-        if fs::read_link("/proc/self").ok()?.to_str()? != pid.to_string() {
+        // A /proc of another namespace shows other processes under our numbers, and us under one for each namespace in between.
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.trim();
+        if numbers != pid.to_string() {
             return None;
         }
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned();
-        let namespace = |name: &str| Some(fs::metadata(format!("/proc/self/ns/{name}")).ok()?.ino());
+        let namespace = |name: &str| match fs::metadata(format!("/proc/self/ns/{name}")) {
+            Ok(namespace) => Some(namespace.ino()),
+            // This kernel has none of this kind: all processes since its boot are in the same.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(0),
+            Err(_) => None,
+        };
         Some(ProcessFacts {
             boot,
             pid_namespace: namespace("pid")?,

@@ -136,10 +136,10 @@ impl fmt::Display for Sighting {
         }
         write!(
             f,
-            "{name:?} is held by {} for {}, last renewed {} ago, expires in {} unless renewed ({database}, term {})",
+            "{name:?} is held by {}{}, last renewed {}, expires in {} unless renewed ({database}, term {})",
             Holder(row),
-            Span(now.since(row.claimed_at)),
-            Span(now.since(row.renewed_at)),
+            Since(*now, row.claimed_at, [" for ", ""]),
+            Since(*now, row.renewed_at, ["", " ago"]),
             Span(row.expires_at.since(*now)),
             row.term,
         )?;
@@ -177,6 +177,23 @@ fn write_visible(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
         '"' | '\'' | '\\' => f.write_char(character),
         _ => write!(f, "{}", character.escape_debug()),
     })
+}
+
+/// How long ago a moment was, between two words; the clock may have been stepped back since.
+struct Since(DbTime, DbTime, [&'static str; 2]);
+
+impl fmt::Display for Since {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(now, then, [before, behind]) = self;
+        if then > now {
+            return f.write_str(if before.is_empty() {
+                "at a time that the database's clock has not reached again"
+            } else {
+                " since a time that the database's clock has not reached again"
+            });
+        }
+        write!(f, "{before}{}{behind}", Span(now.since(*then)))
+    }
 }
 
 /// A duration as people say it: `0.3 s`, `13.8 s`, `4 min`, `26 h`, `12 d`.

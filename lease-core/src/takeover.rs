@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::store::{ClearAnswer, DbTime, Inspection, LeaseRow, Observed};
-use crate::{LeaseName, Liveness, ProcessFacts};
+use crate::{LeaseName, Liveness, ProcessFacts, Timings};
 
 /// Claims a name once. Is it held by a process of this host that the probe proves dead, it is taken from it.
 pub(crate) async fn claim_past_the_dead<H: Handle>(
@@ -50,6 +50,9 @@ impl Client {
     }
 }
 
+/// A clock that shows the same for longer than this is not merely coarse.
+const STANDS_STILL: Duration = Duration::from_millis(50);
+
 /// Watches one row on our own clock: a healthy holder renews within its ttl, whatever the database's clock says.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
@@ -59,10 +62,12 @@ pub(crate) struct Observer {
 #[derive(Debug)]
 struct Unchanged {
     state: Observed,
-    /// When the answer that showed it first had come: it was there by then.
+    /// When the answer that showed it first had come: it was there by then. While the database's clock stands still,
+    /// renewals change nothing that could be seen, and this moves on.
     since: Moment,
-    /// The database's clock then. While it stands still, renewals change nothing that could be seen.
+    /// What that clock showed at the last look, and when it was first seen to show it.
     clock: DbTime,
+    shown_since: Moment,
 }
 
 /// What a look at a row says of its holder.
@@ -84,25 +89,27 @@ impl Observer {
         &mut self,
         seen: &Inspection,
         [sent, answered]: [Moment; 2],
-        margin: Duration,
+        timings: &Timings,
     ) -> Look {
         let Some(row) = live(seen) else {
             self.unchanged = None;
             return Look::Free;
         };
-        let (state, patience) = (row.observed(), row.ttl.saturating_add(margin));
-        match self.unchanged.as_ref().filter(|unchanged| unchanged.state == state) {
-            Some(unchanged) if sent < unchanged.since + patience => {
-                Look::Unchanged(unchanged.since + patience)
-            }
-            Some(unchanged) if seen.now == unchanged.clock => Look::Unchanged(answered + patience),
-            // It was so when this look was sent, or later.
-            Some(_) => Look::Dead(state),
-            None => {
-                self.unchanged = Some(Unchanged { state, since: answered, clock: seen.now });
-                Look::Changed(answered + patience)
-            }
+        // A row that somebody wrote by hand may say nothing of how often its holder renews.
+        let patience = row.ttl.max(timings.ttl()).saturating_add(timings.margin());
+        let (state, clock) = (row.observed(), seen.now);
+        let Some(unchanged) = self.unchanged.as_mut().filter(|unchanged| unchanged.state == state) else {
+            self.unchanged = Some(Unchanged { state, since: answered, clock, shown_since: answered });
+            return Look::Changed(answered + patience);
+        };
+        if clock != unchanged.clock {
+            (unchanged.clock, unchanged.shown_since) = (clock, answered);
+        } else if sent >= unchanged.shown_since + STANDS_STILL {
+            unchanged.since = answered;
         }
+        let dead_at = unchanged.since + patience;
+        // It was so when this look was sent, or later.
+        if sent >= dead_at { Look::Dead(state) } else { Look::Unchanged(dead_at) }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::clock::{Moment, sleep_until};
 use crate::error::Error;
 use crate::sighting::{Sighting, Standing};
 use crate::store::{DbTime, Hint, Inspection, Notices, Page};
-use crate::{LeaseName, Leases, Term};
+use crate::{ErrorKind, LeaseName, Leases, Term};
 
 /// The longest between two looks when something was heard meanwhile.
 const PACE: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ impl Leases {
 pub enum Watched {
     /// The name as it is now: another term than before, or the same one held, expired or released.
     Now(Box<Sighting>),
-    /// The database cannot be read, which is told once. It is tried again; what is [`Now`](Self::Now) afterwards is said again,
+    /// The database cannot be read, which is told once, and again when the kind of the error is another. It is tried again; what is [`Now`](Self::Now) afterwards is said again,
     /// changed or not.
     Away(Error),
 }
@@ -61,8 +61,8 @@ pub struct Watch {
     /// What was told of each name; `None`: it is to be told again, whatever it is.
     known: BTreeMap<LeaseName, Option<State>>,
     ready: VecDeque<Watched>,
-    /// The last look failed, and that was told.
-    is_away: bool,
+    /// The last look failed, and that it did for this reason was told.
+    away: Option<ErrorKind>,
     /// When the last look began.
     looked: Moment,
     /// When to look again; `None`: now.
@@ -81,17 +81,22 @@ impl Watch {
         let client = Arc::clone(client);
         let notices = client.store.notices();
         let (known, ready) = (BTreeMap::new(), VecDeque::new());
-        Self { client, scope, notices, known, ready, is_away: false, looked: Moment::default(), due: None }
+        Self { client, scope, notices, known, ready, away: None, looked: Moment::default(), due: None }
     }
 
-    /// Waits for the next. Dropping the future loses nothing: another call goes on where this one was.
-    pub async fn next(&mut self) -> Watched {
+    /// Waits for the next; `None` once [`shutdown`](Leases::shutdown) is called. Dropping the future loses nothing: another
+    /// call goes on where this one was.
+    pub async fn next(&mut self) -> Option<Watched> {
         loop {
             if let Some(watched) = self.ready.pop_front() {
-                return watched;
+                return Some(watched);
+            }
+            if self.client.is_shutting_down() {
+                return None;
             }
             if let Some(due) = self.due {
                 let heard_of_it = tokio::select! {
+                    () = self.client.shutting_down() => return None,
                     () = sleep_until(&self.client.setup.clock, due) => false,
                     _ = heard(&mut self.notices, &self.scope) => true,
                 };
@@ -107,7 +112,7 @@ impl Watch {
                 Ok((seen, now)) => self.take_in(seen, now),
                 Err(error) => {
                     self.known.values_mut().for_each(|state| *state = None);
-                    if !std::mem::replace(&mut self.is_away, true) {
+                    if self.away.replace(error.kind()) != Some(error.kind()) {
                         self.ready.push_back(Watched::Away(error));
                     }
                     self.due =
@@ -145,7 +150,7 @@ impl Watch {
     }
 
     fn take_in(&mut self, seen: Vec<Sighting>, now: DbTime) {
-        self.is_away = false;
+        self.away = None;
         let timings = self.client.setup.timings;
         let mut wait = timings.renew();
         let mut gone: BTreeSet<LeaseName> = self.known.keys().cloned().collect();

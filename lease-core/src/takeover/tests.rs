@@ -2,7 +2,9 @@ use super::*;
 use crate::store::DbTime;
 use crate::{Holder, Term};
 
-const MARGIN: Duration = Duration::from_millis(500);
+fn timings() -> Timings {
+    Timings::default()
+}
 
 fn at(ms: u64) -> Moment {
     Moment::new(Duration::from_millis(ms))
@@ -33,7 +35,7 @@ fn look(observer: &mut Observer, expires_at: i64, moments: [u64; 2]) -> Look {
     let mut seen = seen(expires_at, Duration::from_secs(15));
     // A clock that goes, if slowly, so that the rows live.
     seen.now = DbTime::from_millis(1_000 + i64::try_from(moments[0] / 100).unwrap());
-    observer.look(&seen, moments.map(at), MARGIN)
+    observer.look(&seen, moments.map(at), &timings())
 }
 
 #[test]
@@ -58,24 +60,55 @@ fn a_row_that_moves_and_a_name_that_is_free_begin_anew() {
     assert_eq!(look(&mut observer, 1_000, [270_000, 270_000]), Look::Free);
     assert_eq!(look(&mut observer, 9_000, [280_000, 280_000]), Look::Changed(at(295_500)));
     let gone = Inspection { now: DbTime::from_millis(1_000), row: None };
-    assert_eq!(observer.look(&gone, [at(290_000); 2], MARGIN), Look::Free);
+    assert_eq!(observer.look(&gone, [at(290_000); 2], &timings()), Look::Free);
     assert_eq!(look(&mut observer, 9_000, [300_000, 300_000]), Look::Changed(at(315_500)));
     // Another holder, the same expiry.
     let mut other = seen(9_000, Duration::from_secs(15));
     other.row.as_mut().unwrap().holder = Holder::from_bytes([8; 16]);
-    assert!(matches!(observer.look(&other, [at(400_000); 2], MARGIN), Look::Changed(_)));
+    assert!(matches!(observer.look(&other, [at(400_000); 2], &timings()), Look::Changed(_)));
 }
 
 #[test]
 fn while_the_clock_of_the_database_stands_still_nobody_is_dead() {
     let mut observer = Observer::default();
     let frozen = seen(9_000, Duration::from_secs(15));
-    assert_eq!(observer.look(&frozen, [at(0); 2], MARGIN), Look::Changed(at(15_500)));
+    let mut look = |clock, moments: [u64; 2]| {
+        let now = DbTime::from_millis(clock);
+        observer.look(&Inspection { now, ..frozen.clone() }, moments.map(at), &timings())
+    };
+    assert_eq!(look(1_000, [0, 0]), Look::Changed(at(15_500)));
     // A holder that renews writes what is there already.
-    assert_eq!(observer.look(&frozen, [at(15_500), at(15_600)], MARGIN), Look::Unchanged(at(31_100)));
-    let mut going = frozen;
-    going.now = DbTime::from_millis(1_001);
-    assert!(matches!(observer.look(&going, [at(31_100); 2], MARGIN), Look::Dead(_)));
+    assert_eq!(look(1_000, [15_500, 15_600]), Look::Unchanged(at(31_100)));
+    assert_eq!(look(1_000, [40_000, 40_000]), Look::Unchanged(at(55_500)));
+    // It goes again: what it would have shown since counts, and nothing before.
+    assert_eq!(look(1_001, [40_001, 40_001]), Look::Unchanged(at(55_500)));
+    assert_eq!(look(9_000 - 1, [55_499, 55_499]), Look::Unchanged(at(55_500)));
+    assert!(matches!(look(1_002, [55_500, 55_500]), Look::Dead(_)));
+}
+
+#[test]
+fn looks_that_follow_each_other_at_once_do_not_begin_anew() {
+    let mut observer = Observer::default();
+    for ms in 0..15_500 {
+        // A clock of 20 ms.
+        let look = look_at(&mut observer, 1_000 + i64::try_from(ms / 20 * 20).unwrap() / 10, ms);
+        assert!(!matches!(look, Look::Dead(_)), "{ms}");
+    }
+    assert!(matches!(look_at(&mut observer, 8_000, 15_500), Look::Dead(_)));
+}
+
+fn look_at(observer: &mut Observer, clock: i64, ms: u64) -> Look {
+    let now = DbTime::from_millis(clock);
+    observer.look(&Inspection { now, ..seen(9_000, Duration::from_secs(15)) }, [at(ms); 2], &timings())
+}
+
+#[test]
+fn a_row_whose_ttl_says_nothing_is_waited_for_as_long_as_ours() {
+    let mut observer = Observer::default();
+    let mut by_hand = seen(9_000, Duration::ZERO);
+    assert_eq!(observer.look(&by_hand, [at(0); 2], &timings()), Look::Changed(at(15_500)));
+    by_hand.now = DbTime::from_millis(2_000);
+    assert_eq!(observer.look(&by_hand, [at(14_000); 2], &timings()), Look::Unchanged(at(15_500)));
 }
 
 #[test]
@@ -83,6 +116,6 @@ fn a_ttl_without_end_is_waited_for_without_end() {
     let mut observer = Observer::default();
     let for_ever = seen(9_000, Duration::MAX);
     let never = Moment::new(Duration::MAX);
-    assert_eq!(observer.look(&for_ever, [at(5), at(6)], MARGIN), Look::Changed(never));
-    assert_eq!(observer.look(&for_ever, [at(u64::MAX / 2); 2], MARGIN), Look::Unchanged(never));
+    assert_eq!(observer.look(&for_ever, [at(5), at(6)], &timings()), Look::Changed(never));
+    assert_eq!(observer.look(&for_ever, [at(u64::MAX / 2); 2], &timings()), Look::Unchanged(never));
 }

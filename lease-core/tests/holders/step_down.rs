@@ -6,7 +6,7 @@ use std::time::Duration;
 use lease_core::{Clock, Leases, ManualClaimed, Standing, Tenure};
 use lease_testkit::Op;
 
-use super::abandoned::{abandoned, changes_before};
+use super::abandoned::{abandoned, changes_before, ended};
 use crate::common::{SECOND, World};
 
 /// Who led from when.
@@ -63,7 +63,10 @@ async fn who_has_the_name_meanwhile_is_asked_anew() {
             row.term = lease_core::Term::new(row.term.get() + 1).unwrap();
         }
     });
-    let asked = world.leases.request_step_down("leader").await.unwrap();
+    let leases = world.leases.clone();
+    let asking = tokio::spawn(async move { leases.request_step_down("leader").await });
+    world.play(SECOND).await;
+    let asked = ended(asking).await.unwrap();
     assert_eq!(asked.term().unwrap().get(), 3);
     assert_eq!(world.store.calls(Op::Resign), 3);
     assert_eq!(world.inspect("leader").await.row.unwrap().resign_term, 3);

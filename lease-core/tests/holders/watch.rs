@@ -32,8 +32,7 @@ fn notes(world: &World, mut watch: Watch) -> Told {
     let (clock, start, told) = (world.clock.clone(), world.clock.now(), Told::default());
     let noted = Arc::clone(&told);
     drop(tokio::spawn(async move {
-        loop {
-            let watched = watch.next().await;
+        while let Some(watched) = watch.next().await {
             noted.lock().unwrap().push((clock.now().since(start), seen(watched)));
         }
     }));
@@ -153,7 +152,7 @@ async fn a_call_that_is_dropped_loses_nothing() {
             world.database.release(&row.name, &row.holder, SECOND).await.unwrap();
             world.database.notifier().given_back(Some(row.name));
         }
-        told.extend(watch.next().now_or_never().map(seen));
+        told.extend(watch.next().now_or_never().flatten().map(seen));
         world.play(MS * 120).await;
     }
     drop(holder);

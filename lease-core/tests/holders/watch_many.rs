@@ -10,7 +10,7 @@ use crate::common::{SECOND, World, name};
 /// All that there is to tell by now.
 fn told(watch: &mut Watch) -> Vec<(String, Standing)> {
     let mut told = Vec::new();
-    while let Some(watched) = watch.next().now_or_never() {
+    while let Some(Some(watched)) = watch.next().now_or_never() {
         match watched {
             Watched::Now(sighting) => told.push((sighting.name().to_string(), sighting.standing())),
             Watched::Away(error) => panic!("{error}"),
@@ -84,7 +84,9 @@ async fn a_row_that_is_removed_while_the_database_is_away_is_told_too() {
     assert_eq!(told(&mut watch).len(), 2);
     world.store.next(Op::List, Fault::FailBefore(ErrorKind::Unavailable));
     world.play(SECOND * 2).await;
-    assert!(matches!(watch.next().await, Watched::Away(error) if error.kind() == ErrorKind::Unavailable));
+    assert!(
+        matches!(watch.next().await, Some(Watched::Away(error)) if error.kind() == ErrorKind::Unavailable)
+    );
     world.database.remove_row(&name("one")).unwrap();
     world.play(SECOND * 2).await;
     let mut afterwards = told(&mut watch);

@@ -96,7 +96,7 @@ pub(crate) async fn what_the_watcher_does() {
     let mut watch = leases.watch_all("name ");
     loop {
         // That it was away is nothing about the name.
-        let Watched::Now(seen) = watch.next().await else { continue };
+        let Some(Watched::Now(seen)) = watch.next().await else { continue };
         let name = seen.name().as_str().trim_start_matches("name ");
         let state = if seen.standing() == Standing::Held { "held" } else { "free" };
         let row = seen.row().unwrap();

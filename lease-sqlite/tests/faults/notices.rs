@@ -228,7 +228,7 @@ async fn watch_and_tell(path: &Path) -> ! {
     let mut watch = leases.watch("a").unwrap();
     println!();
     loop {
-        match watch.next().await {
+        match watch.next().await.expect("nobody shuts it down") {
             Watched::Now(sighting) if sighting.standing() == Standing::Never => println!("> 0 Never"),
             Watched::Now(sighting) => println!("> {} {:?}", sighting.term().unwrap(), sighting.standing()),
             Watched::Away(error) => panic!("{error}"),
