@@ -10,7 +10,7 @@ use crate::clock::{Moment, sleep_until};
 use crate::error::{Error, ErrorKind};
 use crate::leases::{Claimed, Leases, Refusal};
 use crate::store::{Hint, Notices, Observed};
-use crate::takeover::{Look, Observer, claim_past_the_dead};
+use crate::takeover::{Look, Observer, Suspect, claim_past_the_dead};
 use crate::{Lease, LeaseName, RunError, Tenure};
 
 /// How many looks at a name hints can lead to ...
@@ -157,8 +157,9 @@ async fn wait(
     // Who hears nothing looks as often as the holder renews, so that a name that was given back is taken by then.
     let poll = if notices.is_some() { timings.campaign_interval() } else { timings.renew() * 5 / 6 };
     let mut looked = clock.now();
+    let mut suspect = None;
     let mut next = if was_refused {
-        match next_look(client, name, observer).await {
+        match next_look(client, name, observer, &mut suspect).await {
             // Released between the two statements; do not spin if it is being taken.
             Next::Claim => Next::At(looked),
             next => next,
@@ -173,9 +174,19 @@ async fn wait(
             Next::At(at) => at.max(looked + timings.tick()),
         };
         let claim_at = give_up.map_or(claim_at, |give_up| claim_at.min(give_up));
+        let look_at = looked + with_jitter(poll);
+        // Until the next look the process of a holder on this host is looked at, which costs no statement.
+        let died = async {
+            let Some(suspect) = &suspect else { return std::future::pending().await };
+            while client.judge(suspect).is_none() {
+                sleep_until(clock, clock.now() + timings.renew() / 2).await;
+            }
+        };
         tokio::select! {
             () = sleep_until(clock, claim_at) => return Wanted::Name,
-            () = sleep_until(clock, looked + with_jitter(poll)) => {}
+            () = sleep_until(clock, look_at) => {}
+            // By what row it holds the name now, the look says.
+            () = died => {}
             hint = heard(notices, name) => {
                 // A busy database may hint all the time, and anybody may say a name that is held.
                 let worth_it = looked + (timings.tick() / LOOKS_PER_TICK).min(PACE);
@@ -186,7 +197,7 @@ async fn wait(
             }
         }
         looked = clock.now();
-        next = next_look(client, name, observer).await;
+        next = next_look(client, name, observer, &mut suspect).await;
     }
 }
 
@@ -209,13 +220,19 @@ enum Next {
 }
 
 /// A look that fails is not worth an error: then the next claim says what is wrong.
-async fn next_look(client: &Client, name: &LeaseName, observer: &mut Observer) -> Next {
+async fn next_look(
+    client: &Client,
+    name: &LeaseName,
+    observer: &mut Observer,
+    suspect: &mut Option<Suspect>,
+) -> Next {
     let timings = &client.setup.timings;
     let sent = client.setup.clock.now();
     let Ok(seen) = client.inspect(name).await else { return Next::At(sent + timings.retry_interval()) };
     let answered = client.setup.clock.now();
     let look = observer.look(&seen, [sent, answered], timings);
-    if let Some(dead) = client.proven_dead(&seen) {
+    *suspect = client.suspect(&seen);
+    if let Some(dead) = suspect.as_ref().and_then(|suspect| client.judge(suspect)) {
         return Next::Take(dead);
     }
     match look {

@@ -37,16 +37,33 @@ pub(crate) async fn claim_past_the_dead<H: Handle>(
     }
 }
 
+/// The process that holds a name, if a probe may judge it, and the row it holds it by.
+#[derive(Debug)]
+pub(crate) struct Suspect {
+    facts: ProcessFacts,
+    row: Observed,
+}
+
 impl Client {
+    /// Who is to be judged of a row that was seen.
+    pub(crate) fn suspect(&self, seen: &Inspection) -> Option<Suspect> {
+        self.probe.as_ref()?;
+        let row = live(seen)?;
+        Some(Suspect { facts: row.process.parse().ok()?, row: row.observed() })
+    }
+
+    /// Asks the probe: no statement. The state to take the name by, of one that is proven dead.
+    pub(crate) fn judge(&self, suspect: &Suspect) -> Option<Observed> {
+        let is_dead = self.probe.as_ref()?.judge(&suspect.facts) == Liveness::Dead;
+        is_dead.then(|| {
+            tracing::info!(holder = %suspect.row.holder, process = %suspect.facts, "holder is dead");
+            suspect.row
+        })
+    }
+
     /// The state of a live row whose holder's process is proven dead.
     pub(crate) fn proven_dead(&self, seen: &Inspection) -> Option<Observed> {
-        let row = live(seen)?;
-        let facts: ProcessFacts = row.process.parse().ok()?;
-        let is_dead = self.probe.as_ref()?.judge(&facts) == Liveness::Dead;
-        is_dead.then(|| {
-            tracing::info!(lease = %row.name, term = %row.term, holder = row.instance, "holder is dead");
-            row.observed()
-        })
+        self.judge(&self.suspect(seen)?)
     }
 }
 

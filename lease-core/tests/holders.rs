@@ -3,11 +3,13 @@
 #![expect(clippy::unchecked_time_subtraction, reason = "constants that a reader can subtract")]
 
 mod common;
+mod dies;
 
 mod holders {
     pub(crate) mod abandoned;
 
     mod clear;
+    mod dies;
     mod events;
     mod facts;
     mod health;
