@@ -178,8 +178,11 @@ async fn wait(
         // Until the next look the process of a holder on this host is looked at, which costs no statement.
         let died = async {
             let Some(suspect) = &suspect else { return std::future::pending().await };
-            while client.judge(suspect).is_none() {
+            loop {
                 sleep_until(clock, clock.now() + timings.renew() / 2).await;
+                if client.judge(suspect).is_some() {
+                    return;
+                }
             }
         };
         tokio::select! {

@@ -3,7 +3,6 @@
 #![expect(clippy::unchecked_time_subtraction, reason = "constants that a reader can subtract")]
 
 mod common;
-mod dies;
 
 mod holders {
     pub(crate) mod abandoned;

@@ -35,7 +35,7 @@ async fn who_waits_looks_at_its_process_between_the_looks_at_its_row() {
     // Renewed since that look, and dead now.
     world.database.edit_row(&name("nightly"), renewed);
     dies.0.store(true, Ordering::SeqCst);
-    world.play(SECOND).await;
+    world.play(SECOND * 2).await;
     assert_eq!(ended(waiting).await, SECOND * 3);
     assert_eq!((world.store.calls(Op::Inspect), world.store.calls(Op::Claim)), (2, 1));
 }
