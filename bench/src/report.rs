@@ -40,6 +40,8 @@ pub(crate) struct Figure {
     /// What else is to be known of it.
     note: String,
     goal: Option<Goal>,
+    /// How far the value may be off by mere chance, where that was measured.
+    chance: f64,
     /// All that it was made of.
     samples: Vec<f64>,
 }
@@ -54,7 +56,15 @@ pub(crate) enum Goal {
 
 impl Figure {
     pub(crate) fn new(what: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { what: what.into(), value, unit, note: String::new(), goal: None, samples: Vec::new() }
+        Self {
+            what: what.into(),
+            value,
+            unit,
+            note: String::new(),
+            goal: None,
+            chance: 0.0,
+            samples: Vec::new(),
+        }
     }
 
     /// A percentile of times, in milliseconds; 100 is the longest.
@@ -72,6 +82,11 @@ impl Figure {
         self
     }
 
+    pub(crate) fn chance(mut self, chance: f64) -> Self {
+        self.chance = chance;
+        self
+    }
+
     pub(crate) fn note(mut self, note: String) -> Self {
         self.note = note;
         self
@@ -80,7 +95,16 @@ impl Figure {
     fn row(&self) -> [String; 4] {
         let (goal, met) = match self.goal {
             None => (String::new(), ""),
-            Some(goal) => (goal.shown(), if goal.is_met(self.value) { "met" } else { "MISSED" }),
+            Some(goal) => {
+                let is_met = [self.value, self.value - self.chance, self.value + self.chance]
+                    .map(|value| goal.is_met(value));
+                let verdict = match is_met {
+                    [true, true, true] => "met",
+                    [false, false, false] => "MISSED",
+                    _ => "cannot be told",
+                };
+                (goal.shown(), verdict)
+            }
         };
         [self.what.clone(), format!("{} {}", rounded(self.value), self.unit), self.note.clone(), {
             format!("{goal} {met}").trim().to_owned()
@@ -174,6 +198,12 @@ mod tests {
         assert_eq!(figure.row(), ["hand-over p50", "9.50 ms", "n=3", "< 10.0 met"]);
         let figure = Figure::new("ratio", 0.5, "times").goal(Goal::AtLeast(0.7));
         assert_eq!(figure.row()[3], ">= 0.70 MISSED");
+        // Chance may have moved it across the goal.
+        let ratio = |value| Figure::new("ratio", value, "times").goal(Goal::AtLeast(0.7)).chance(0.4);
+        assert_eq!(ratio(1.0).row()[3], ">= 0.70 cannot be told");
+        assert_eq!(ratio(0.4).row()[3], ">= 0.70 cannot be told");
+        assert_eq!(ratio(0.2).row()[3], ">= 0.70 MISSED");
+        assert_eq!(ratio(1.2).row()[3], ">= 0.70 met");
         // What could not be measured has met nothing.
         assert!(!Goal::Below(10.0).is_met(f64::NAN) && !Goal::AtLeast(0.7).is_met(f64::NAN));
     }

@@ -42,6 +42,9 @@ pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
         if taken.term == left.term {
             return Err("it was taken over before it was looked at".into());
         }
+        if taken.claimed_at < left.expires_at {
+            return Err("it was taken over before it had expired".into());
+        }
         // Both by the database's clock, in whole milliseconds.
         took.push(taken.claimed_at.since(left.expires_at));
         holder = waiter;

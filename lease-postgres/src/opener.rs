@@ -11,10 +11,11 @@ use futures_util::stream::FuturesUnordered;
 use lease_core::ErrorKind;
 use lease_core::store::StoreError;
 use tokio::net::lookup_host;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::TlsStream;
 use tokio_postgres::{AsyncMessage, Client, NoTls, Notification, SimpleQueryMessage, Socket};
 
@@ -36,6 +37,8 @@ pub(crate) struct Opener {
     sessions_are_shared: Arc<AtomicBool>,
     /// Where connections say what their sessions are notified of, and by dropping it that they have ended.
     notified: Option<mpsc::Sender<Notification>>,
+    /// Told when the server had no room for a connection that is not to listen.
+    no_room: Arc<Notify>,
 }
 
 /// So long a host or an address may be silent before the next is tried beside it.
@@ -60,6 +63,7 @@ impl Opener {
                 generation: Generation::default(),
                 sessions_are_shared: Arc::default(),
                 notified: None,
+                no_room: Arc::default(),
             });
         };
         let message = format!("the configuration of the connection cannot be used: {problem}");
@@ -73,6 +77,11 @@ impl Opener {
     /// The same for a connection that is to listen.
     pub(crate) fn notifying(&self, notified: mpsc::Sender<Notification>) -> Self {
         Self { notified: Some(notified), ..self.clone() }
+    }
+
+    /// Until the server next has no room for a connection that is not to listen.
+    pub(crate) async fn no_room(&self) {
+        self.no_room.notified().await;
     }
 
     /// Whether sessions have turned out to be others' as well.
@@ -150,7 +159,7 @@ impl Opener {
             return Box::pin(config.connect(NoTls))
                 .await
                 .map(|made| self.driven(made))
-                .map_err(of_connecting);
+                .map_err(|error| self.failed(error));
         }
         let tls = self.tls.clone();
         // It reads files.
@@ -160,7 +169,15 @@ impl Opener {
                 .with_source(error)
                 .without_effect()
         })??;
-        Box::pin(config.connect(connector)).await.map(|made| self.driven(made)).map_err(of_connecting)
+        let made = Box::pin(config.connect(connector)).await;
+        made.map(|made| self.driven(made)).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: tokio_postgres::Error) -> StoreError {
+        if self.notified.is_none() && error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS) {
+            self.no_room.notify_waiters();
+        }
+        of_connecting(error)
     }
 
     /// Lets the connection run, and tells what the server says its version is.

@@ -512,8 +512,8 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn announce(&self, name: &LeaseName, within: Duration) -> Result<(), StoreError> {
-        let Some(announcer) = self.shared.announcer.clone() else { return Ok(()) };
-        announcer.add(name);
+        let Some(announcer) = &self.shared.announcer else { return Ok(()) };
+        let announcement = announcer.add(name);
         self.run(move |shared| async move {
             let limit = shared.limit(within);
             // In this lane it keeps claims waiting, should another's announcement keep it waiting; never a renewal.
@@ -525,7 +525,7 @@ impl LeaseStore for PostgresStore {
             let tell = async |announcements: Vec<String>| {
                 limit.insist(Repeat::Always, || once(&announcements)).await
             };
-            Box::pin(limit.bound(announcer.send(tell))).await
+            Box::pin(limit.bound(announcement.send(tell))).await
         })
         .await
     }

@@ -203,6 +203,10 @@ impl Place {
             say(connection, pragma)?;
         }
         if self.is_new(connection)? && wal_is_sound(rusqlite::version_number()) {
+            if self.role == Role::Read {
+                let message = "the file is empty; run migrate()";
+                return Err(StoreError::new(ErrorKind::Unavailable, message).into());
+            }
             say(connection, sql::USE_WAL)?;
         }
         is_fit(connection)?;
@@ -327,6 +331,22 @@ mod tests {
             Err(ErrorKind::NotDurable)
         );
         assert_eq!(kind("PRAGMA journal_mode = DELETE"), Ok(()));
+    }
+
+    #[test]
+    fn a_reader_leaves_an_empty_file_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leases.db");
+        fs::write(&path, "").unwrap();
+        let place = Place {
+            path: path.clone(),
+            table: Table::new("leases").unwrap(),
+            role: Role::Read,
+            known: Known::default(),
+        };
+        assert_eq!(place.open(false).err().map(|error| error.kind()), Some(ErrorKind::Unavailable));
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

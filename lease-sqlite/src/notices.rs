@@ -44,6 +44,9 @@ const REST: u32 = 4;
 /// ... but no longer than this.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
+/// What of the time that a statement took counts at most. The rest was a wait for a lock, most likely, which is no work.
+const LONGEST_WORK: Duration = Duration::from_millis(25);
+
 impl Lookout {
     pub(crate) fn new(notifier: Arc<Notifier>) -> Self {
         Self {
@@ -60,9 +63,9 @@ impl Lookout {
         self.notifier.is_heard().then(|| self.looked + self.pause)
     }
 
-    /// To be told how long statements took.
+    /// To be told how long each statement took.
     pub(crate) fn served(&mut self, took: Duration) {
-        self.served += took;
+        self.served += took.min(LONGEST_WORK);
         self.pause = self.pause.max((self.served * REST).min(LONGEST_REST));
     }
 
@@ -111,4 +114,70 @@ impl Lookout {
 fn version(opened: &Open) -> Result<i64, Failure> {
     let mut statement = opened.connection.prepare_cached(sql::DATA_VERSION)?;
     Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Role;
+    use crate::files::Known;
+    use crate::options::Table;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn pause(lookout: &Lookout) -> Duration {
+        lookout.due().expect("somebody listens") - lookout.looked
+    }
+
+    #[test]
+    fn the_file_is_left_alone_for_four_times_as_long_as_statements_took_and_no_longer_than_a_second() {
+        let notifier = Arc::new(Notifier::new());
+        let mut lookout = Lookout::new(Arc::clone(&notifier));
+        assert_eq!(lookout.due(), None, "nobody listens");
+        let _listens = notifier.listen();
+        assert_eq!(pause(&lookout), Duration::ZERO);
+        lookout.pause = POLL;
+        lookout.served(MS);
+        assert_eq!(pause(&lookout), POLL, "it rests for as long anyway");
+        lookout.served(2 * MS);
+        assert_eq!(pause(&lookout), 12 * MS);
+        for _ in 0..500 {
+            lookout.served(MS);
+        }
+        assert_eq!(pause(&lookout), LONGEST_REST);
+    }
+
+    #[test]
+    fn a_statement_that_waited_for_a_lock_makes_nobody_deaf_for_long() {
+        let notifier = Arc::new(Notifier::new());
+        let _listens = notifier.listen();
+        let mut lookout = Lookout::new(notifier);
+        lookout.served(Duration::from_secs(10));
+        assert_eq!(pause(&lookout), 100 * MS);
+    }
+
+    #[test]
+    fn after_a_commit_was_seen_the_next_look_comes_later_and_what_was_rested_for_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place {
+            path: folder.path().join("leases.db"),
+            table: Table::new("leases").unwrap(),
+            role: Role::Write,
+            known: Known::default(),
+        };
+        let writer = place.open(true).unwrap().connection;
+        let notifier = Arc::new(Notifier::new());
+        let _listens = notifier.listen();
+        let (mut lookout, mut open) = (Lookout::new(notifier), None);
+        lookout.look(&place, &mut open);
+        for _ in 0..2 {
+            lookout.served(20 * MS);
+            assert_eq!(pause(&lookout), 80 * MS);
+            lookout.look(&place, &mut open);
+            assert_eq!(pause(&lookout), POLL);
+            writer.execute_batch("CREATE TABLE written (n); DROP TABLE written").unwrap();
+            lookout.look(&place, &mut open);
+            assert_eq!(pause(&lookout), POLL_BUSY);
+        }
+    }
 }

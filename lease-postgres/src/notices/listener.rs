@@ -27,6 +27,7 @@ struct Ear {
     begin: String,
     notifier: Notifier,
     doing: Mutex<Doing>,
+    pace: Pace,
 }
 
 enum Doing {
@@ -36,14 +37,18 @@ enum Doing {
     Deaf,
 }
 
-/// How often it is looked whether anybody is still interested.
-const LOOK: Duration = Duration::from_secs(2);
+/// How a connection that listens is looked after.
+struct Pace {
+    /// How often it is asked whether anybody is still interested.
+    look: Duration,
+    /// How long the server may take to say that it is still there.
+    answer: Duration,
+}
+
+const PACE: Pace = Pace { look: Duration::from_secs(2), answer: Duration::from_secs(5) };
 
 /// After so many looks the server is asked whether it is still there: nothing may ever come from it.
 const LOOKS: u32 = 3;
-
-/// For its answer.
-const ANSWER: Duration = Duration::from_secs(5);
 
 /// For connecting, up to the moment when it listens.
 const CONNECTING: Duration = Duration::from_secs(10);
@@ -51,11 +56,18 @@ const CONNECTING: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+/// How long a connection that is wanted for more than hints is left to the others.
+const NO_ROOM: Duration = Duration::from_secs(60);
+
 impl Listener {
     pub(crate) fn new(opener: Opener, table: &Table, clock: &Arc<dyn Clock>) -> Self {
+        Self::at(PACE, opener, table, clock)
+    }
+
+    fn at(pace: Pace, opener: Opener, table: &Table, clock: &Arc<dyn Clock>) -> Self {
         let (clock, begin) = (Arc::clone(clock), table.announced());
         let (notifier, doing) = (Notifier::new(), Mutex::new(Doing::Nothing));
-        Self(Arc::new(Ear { opener, clock, begin, notifier, doing }))
+        Self(Arc::new(Ear { opener, clock, begin, notifier, doing, pace }))
     }
 
     /// What is heard from now on, by a connection that is made now if there is none. `None` where sessions are shared.
@@ -89,7 +101,15 @@ impl Ear {
     async fn run(self: Arc<Self>) {
         let mut pause = FIRST_PAUSE;
         while self.goes_on() {
-            if let Err(error) = self.listen(&mut pause).await {
+            let listened = tokio::select! {
+                // Renewals, claims and reads come first, where there are not connections enough for all.
+                () = self.opener.no_room() => {
+                    pause = NO_ROOM;
+                    Err(ended("the server has no room for more connections"))
+                }
+                listened = self.listen(&mut pause) => listened,
+            };
+            if let Err(error) = listened {
                 tracing::debug!(%error, "releases are not heard of; listening again in {pause:?}");
                 sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -155,12 +175,12 @@ impl Ear {
         self.notifier.given_back(None);
         loop {
             for _ in 0..LOOKS {
-                sleep(LOOK).await;
+                sleep(self.pace.look).await;
                 if !self.notifier.is_heard() {
                     return Ok(());
                 }
             }
-            if !ask(connection, &Limit::new(&self.clock, ANSWER), sql::LISTENS).await? {
+            if !ask(connection, &Limit::new(&self.clock, self.pace.answer), sql::LISTENS).await? {
                 return Err(ended("the session does not listen any more"));
             }
             *pause = FIRST_PAUSE;
@@ -189,4 +209,45 @@ async fn ask(connection: &mut Connection, limit: &Limit, statement: &str) -> Res
 
 fn ended(message: &str) -> StoreError {
     StoreError::new(ErrorKind::Unavailable, message).without_effect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lease_core::SystemClock;
+    use lease_core::store::Hint;
+    use lease_testkit::{Direction, Proxy, Wire};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::options::PostgresOptions;
+
+    const LONG: Duration = Duration::from_secs(120);
+
+    #[tokio::test]
+    async fn a_connection_that_hangs_does_not_go_unnoticed() {
+        let url = test_servers::shared(test_servers::Product::Postgres);
+        let (login, rest) = url.split_once('@').expect("a URL with a user");
+        let (address, database) = rest.split_once('/').expect("a URL with a database");
+        let proxy = Proxy::start(address, Wire::Postgres).unwrap();
+        let url = format!("{login}@{}/{database}?sslmode=disable", proxy.addr());
+        let (config, tls) = crate::url::parse(&url).unwrap();
+        let clock: Arc<dyn Clock> = SystemClock::shared().unwrap();
+        let pace = Pace { look: Duration::from_millis(50), answer: Duration::from_millis(500) };
+        let opener = Opener::new(&config, tls).unwrap();
+        let listener = Listener::at(pace, opener, &PostgresOptions::default().table, &clock);
+        let thread = IoThread::start("test").unwrap();
+        let (mut notices, name) = (listener.listen(&thread).unwrap(), LeaseName::new("a").unwrap());
+        let looks = async |notices: &mut Notices| timeout(LONG, notices.about(&name)).await.ok();
+        assert_eq!(looks(&mut notices).await, Some(Hint::Perhaps));
+        proxy.hold(Direction::ToClient);
+        // Of the new connection nothing comes either.
+        let connects_again = async {
+            while proxy.connections() < 2 {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(LONG, connects_again).await.expect("it connects again");
+        proxy.release(Direction::ToClient);
+        assert_eq!(looks(&mut notices).await, Some(Hint::Perhaps), "it listens again");
+    }
 }

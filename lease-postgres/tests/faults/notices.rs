@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use lease_core::store::{Hint, NAME_MAX_BYTES, Notices};
 use lease_core::{Claimed, LeaseStore, Leases, Timings};
 use lease_postgres::PostgresStore;
 use lease_postgres::deadpool_postgres::{Manager, Pool};
+use lease_testkit::Direction;
 use test_servers::{PgBouncer, Product, Server, Setup};
 use tokio::time::timeout;
 use tokio_postgres::NoTls;
 
-use crate::common::{Sql, hostile_role, unique};
+use crate::common::{Sql, hostile_role, role, unique};
 use crate::connections::proxied;
-use crate::support::{LONG, Sandbox, eventually, name};
+use crate::support::{LONG, Sandbox, TTL, eventually, holding, name, take};
 
 /// Waits between two looks are minutes at this ttl: what takes less was heard.
 fn leases(store: PostgresStore) -> Leases {
@@ -114,7 +115,8 @@ async fn what_is_no_announcement_is_passed_over() {
 
 #[tokio::test]
 async fn names_announced_while_others_are_on_their_way_go_out_together() {
-    const NAMES: usize = 400;
+    // As many as one can hear of at once without the first being forgotten.
+    const NAMES: usize = 60;
     let sandbox = Sandbox::new().await;
     let (proxy, url) = proxied(&sandbox.url);
     let (store, hears) = (sandbox.options().open(&url).unwrap(), sandbox.store());
@@ -130,7 +132,39 @@ async fn names_announced_while_others_are_on_their_way_go_out_together() {
     let names: Vec<_> = all.iter().map(|(text, _)| name(text)).collect();
     try_join_all(names.iter().map(|name| store.announce(name, LONG))).await.unwrap();
     assert!(proxy.trips() <= 10, "{} round trips for {NAMES} names", proxy.trips());
-    join_all(all.iter_mut().map(|(text, notices)| heard(notices, text))).await;
+    for (text, notices) in &mut all {
+        assert_eq!(heard(notices, text).await, Hint::GivenBack, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_another_took_along_and_could_not_tell_in_its_time_is_told_all_the_same() {
+    let sandbox = Sandbox::new().await;
+    let (proxy, url) = proxied(&sandbox.url);
+    let (store, hears) = (sandbox.options().open(&url).unwrap(), sandbox.store());
+    announce(&store, "connects").await;
+    let (mut notices, mut last) = (listening(&hears).await, hears.notices().unwrap());
+    proxy.hold(Direction::ToServer);
+    let within = |text: &'static str, millis| {
+        let store = store.clone();
+        async move { store.announce(&name(text), Duration::from_millis(millis)).await }
+    };
+    // The second has its turn when the first has failed, and takes the third along.
+    let (first, second, ()) = tokio::join!(
+        async { within("first", 300).await },
+        async {
+            let failed = within("second", 600).await;
+            // What was held is lost.
+            proxy.cut();
+            proxy.release(Direction::ToServer);
+            failed
+        },
+        announce(&store, "third"),
+    );
+    assert!(first.is_err() && second.is_err());
+    announce(&sandbox.store(), "last").await;
+    assert_eq!(heard(&mut last, "last").await, Hint::GivenBack);
+    assert_eq!(notices.about(&name("third")).now_or_never(), Some(Hint::GivenBack));
 }
 
 #[tokio::test]
@@ -156,18 +190,17 @@ async fn a_connection_that_ends_is_made_again_and_what_was_missed_is_looked_at()
 }
 
 #[tokio::test]
-async fn a_connection_that_hangs_does_not_go_unnoticed() {
+async fn where_connections_are_short_who_listens_gives_its_own_to_renewals() {
     let sandbox = Sandbox::new().await;
-    let (proxy, url) = proxied(&sandbox.url);
-    let store = sandbox.options().open(&url).unwrap();
-    let mut notices = listening(&store).await;
-    proxy.hold(lease_testkit::Direction::ToClient);
-    // Of the new connection nothing would come either.
-    eventually("it connects again", async || proxy.connections() > 1).await;
-    proxy.release(lease_testkit::Direction::ToClient);
-    assert_eq!(heard(&mut notices, "a").await, Hint::Perhaps);
-    announce(&sandbox.store(), "a").await;
-    assert_eq!(heard(&mut notices, "a").await, Hint::GivenBack);
+    let sql = sandbox.sql().await;
+    let role = role(&sandbox.url, "CONNECTION LIMIT 2").await;
+    sql.run(&sandbox.text(&format!("GRANT ALL ON leases TO {}", role.name))).await;
+    let store = sandbox.options().open(&role.url).unwrap();
+    let _listens = listening(&store).await;
+    let held = take(&store, "a").await;
+    // The claim's connection is kept for a minute.
+    let renewed = store.renew_many(&[holding(&held)], TTL, LONG / 4).await.unwrap();
+    assert!(renewed[0].is_some());
 }
 
 #[tokio::test]

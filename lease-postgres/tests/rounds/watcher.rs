@@ -91,7 +91,7 @@ pub(crate) async fn what_the_watcher_does() {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         process::exit(0);
     });
-    let parts = TimingParts { renew: Duration::from_millis(100), ..unhurried().parts() };
+    let parts = TimingParts { renew: Duration::from_millis(50), ..unhurried().parts() };
     let leases = Leases::builder_shared(open(&place)).timings(Timings::new(parts).unwrap()).build().unwrap();
     let mut watch = leases.watch_all("name ");
     loop {

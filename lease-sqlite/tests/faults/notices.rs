@@ -4,10 +4,11 @@ use std::fs;
 use std::future::Future;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use lease_core::store::{Hint, Notices};
-use lease_core::{Claimed, LeaseStore, Leases, Standing, Timings, Watched};
+use lease_core::{Claimed, LeaseStore, Leases, Standing, TimingParts, Timings, Watched};
 use lease_sqlite::SqliteStore;
 
 use crate::crashes::{child_path, kill_after, start_child, wait_to_be_killed};
@@ -16,7 +17,8 @@ use crate::support::{JOURNALS, Journal, LONG, Sandbox, TTL, granted, name, new_c
 
 /// Who waits by these looks by itself only after many minutes.
 fn slow() -> Timings {
-    Timings::from_ttl(TTL).unwrap()
+    Timings::new(TimingParts { renew: Duration::from_secs(2), ..Timings::from_ttl(TTL).unwrap().parts() })
+        .unwrap()
 }
 
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -38,6 +40,12 @@ async fn hears_nothing_more(notices: &mut Notices) {
         }
     }
     panic!("hints come though nobody writes");
+}
+
+/// Once [`hears_nothing_more`] has seen that all is quiet. Many looks are taken meanwhile.
+async fn nothing_is_heard(notices: &mut Notices, of: &str) {
+    let hint = tokio::time::timeout(Duration::from_millis(200), notices.about(&name("a"))).await;
+    assert!(hint.is_err(), "{of}");
 }
 
 #[tokio::test]
@@ -62,15 +70,15 @@ async fn every_commit_to_the_file_is_heard_of_whoever_makes_it_and_nothing_else(
         kill_after(start_child(test, &sandbox.path()), 1);
         hears(&mut notices, "a commit of another process").await;
 
-        // Claims that are refused and questions are no commits; nor is what was locked and rolled back.
+        let other = sandbox.other();
         hears_nothing_more(&mut notices).await;
         store.claim(&new_claim("by this store"), LONG).await.unwrap();
-        let other = sandbox.other();
+        nothing_is_heard(&mut notices, "a claim that is refused").await;
         other.execute_batch("BEGIN EXCLUSIVE; INSERT INTO other VALUES (1); ROLLBACK").unwrap();
-        hears_nothing_more(&mut notices).await;
+        nothing_is_heard(&mut notices, "what was rolled back").await;
         // A file that is locked is looked at again.
         other.execute_batch("BEGIN EXCLUSIVE; INSERT INTO other VALUES (1)").unwrap();
-        hears_nothing_more(&mut notices).await;
+        nothing_is_heard(&mut notices, "what is not committed yet").await;
         other.execute_batch("COMMIT").unwrap();
         hears(&mut notices, "a commit to another table, after a lock").await;
 
@@ -196,25 +204,32 @@ async fn a_watcher_in_another_process_tells_no_term_out_of_order_none_invented_a
     let mut watcher = start_child(test, &sandbox.path());
     let said = BufReader::new(watcher.stdout.take().unwrap()).lines().map_while(Result::ok);
     let mut said = said.filter_map(|line| line.strip_prefix("> ").map(str::to_owned));
-    assert_eq!(said.next().as_deref(), Some("0 Never"));
+    let (tells, hears) = mpsc::channel();
+    // It ends with the watcher.
+    std::thread::spawn(move || said.try_for_each(|line| tells.send(line)));
+    let next = || hears.recv_timeout(LONG).expect("what happens is told");
+    assert_eq!(next(), "0 Never");
 
     let stores = [sandbox.store().await, sandbox.store().await];
-    for (_, store) in (1..HAND_OVERS).zip(stores.iter().cycle()) {
-        let held = take(store, "a").await;
-        store.release(&held.name, &held.holder, LONG).await.unwrap();
-    }
-    take(&stores[0], "a").await;
-
     let mut last = (0, "Never".to_owned());
-    while last != (HAND_OVERS, "Held".to_owned()) {
-        let line = said.next().expect("the last state is told");
-        let (term, standing) = line.split_once(' ').unwrap();
-        let told = (term.parse::<i64>().unwrap(), standing.to_owned());
+    let mut tells_on = |term: i64| {
+        let line = next();
+        let (told, standing) = line.split_once(' ').unwrap();
+        let told = (told.parse::<i64>().unwrap(), standing.to_owned());
         assert!(matches!(standing, "Held" | "Released"), "{told:?}");
         // Held comes before released, in words too.
-        assert!(told > last && told.0 <= HAND_OVERS, "{told:?} after {last:?}");
+        assert!(told > last && told.0 <= term, "{told:?} after {last:?}");
         last = told;
+        last.clone()
+    };
+    for (term, store) in (1..HAND_OVERS).zip(stores.iter().cycle()) {
+        let held = take(store, "a").await;
+        store.release(&held.name, &held.holder, LONG).await.unwrap();
+        // It tells at least one state of each fifty terms.
+        while term % 50 == 0 && tells_on(term).0 <= term - 50 {}
     }
+    take(&stores[0], "a").await;
+    while tells_on(HAND_OVERS) != (HAND_OVERS, "Held".to_owned()) {}
     watcher.kill().unwrap();
     watcher.wait().unwrap();
 }
@@ -222,8 +237,9 @@ async fn a_watcher_in_another_process_tells_no_term_out_of_order_none_invented_a
 /// What the watcher's process does until it is killed.
 async fn watch_and_tell(path: &Path) -> ! {
     let store = SqliteStore::open(path).await.unwrap();
-    // Hints without a name are taken in once per tick, a 150th of the ttl.
-    let timings = Timings::from_ttl(Duration::from_secs(60)).unwrap();
+    // Hints without a name are taken in once per tick, a 20th of this.
+    let parts = TimingParts { renew: Duration::from_millis(50), ..slow().parts() };
+    let timings = Timings::new(parts).unwrap();
     let leases = Leases::builder(store).timings(timings).build().unwrap();
     let mut watch = leases.watch("a").unwrap();
     println!();
