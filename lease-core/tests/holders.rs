@@ -10,6 +10,7 @@ mod holders {
     mod clear;
     mod events;
     mod facts;
+    mod frozen;
     mod health;
     #[cfg(target_os = "linux")]
     mod host_probe;
