@@ -114,6 +114,14 @@ fn look_at(observer: &mut Observer, clock: i64, ms: u64) -> Look {
 }
 
 #[test]
+fn a_clock_that_stands_still_is_seen_to_by_looks_that_follow_each_other_at_once_too() {
+    let mut observer = Observer::default();
+    for ms in (0..40_000).step_by(5) {
+        assert!(!matches!(look_at(&mut observer, -20_000, ms), Look::Dead(_)), "{ms}");
+    }
+}
+
+#[test]
 fn a_row_whose_ttl_says_nothing_is_waited_for_as_long_as_ours() {
     let mut observer = Observer::default();
     let mut by_hand = seen(9_000, Duration::ZERO);
