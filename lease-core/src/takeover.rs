@@ -67,7 +67,7 @@ impl Client {
     }
 }
 
-/// A clock that shows the same for longer than this is not merely coarse.
+/// A clock that goes less than ours by more than this is not merely coarse: it stood still meanwhile.
 const STANDS_STILL: Duration = Duration::from_millis(50);
 
 /// Watches one row on our own clock: a healthy holder renews within its ttl, whatever the database's clock says.
@@ -80,11 +80,11 @@ pub(crate) struct Observer {
 struct Unchanged {
     state: Observed,
     /// When the answer that showed it first had come: it was there by then. While the database's clock stands still,
-    /// renewals change nothing that could be seen, and this moves on.
+    /// renewals change nothing that could be seen, and this moves on to the first look after that.
     since: Moment,
-    /// What that clock showed at the last look, and when it was first seen to show it.
+    /// What that clock showed at an earlier look, and when the answer to that had come.
     clock: DbTime,
-    shown_since: Moment,
+    shown_at: Moment,
 }
 
 /// What a look at a row says of its holder.
@@ -116,13 +116,17 @@ impl Observer {
         let patience = row.ttl.max(timings.ttl()).saturating_add(timings.margin());
         let (state, clock) = (row.observed(), seen.now);
         let Some(unchanged) = self.unchanged.as_mut().filter(|unchanged| unchanged.state == state) else {
-            self.unchanged = Some(Unchanged { state, since: answered, clock, shown_since: answered });
+            self.unchanged = Some(Unchanged { state, since: answered, clock, shown_at: answered });
             return Look::Changed(answered + patience);
         };
-        if clock != unchanged.clock {
-            (unchanged.clock, unchanged.shown_since) = (clock, answered);
-        } else if sent >= unchanged.shown_since + STANDS_STILL {
-            unchanged.since = answered;
+        let passed = sent.since(unchanged.shown_at);
+        if passed >= STANDS_STILL {
+            let stood_still = passed.saturating_sub(clock.since(unchanged.clock));
+            // One that was stepped back did not stand still.
+            if clock >= unchanged.clock && stood_still >= STANDS_STILL {
+                unchanged.since = answered;
+            }
+            (unchanged.clock, unchanged.shown_at) = (clock, answered);
         }
         let dead_at = unchanged.since + patience;
         // It was so when this look was sent, or later.

@@ -11,6 +11,7 @@ mod holders {
     mod dies;
     mod events;
     mod facts;
+    mod frozen;
     mod health;
     #[cfg(target_os = "linux")]
     mod host_probe;

@@ -17,7 +17,6 @@ async fn memory() -> OnMemory {
 fn every_case_has_a_name_of_its_own() {
     let names: BTreeSet<&str> = cases().iter().map(Case::name).collect();
     assert_eq!(names.len(), cases().len());
-
     assert!(names.contains("claim::a_held_name_is_refused_and_its_row_stays"));
 }
 

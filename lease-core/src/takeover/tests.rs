@@ -33,8 +33,8 @@ fn seen(expires_at: i64, ttl: Duration) -> Inspection {
 
 fn look(observer: &mut Observer, expires_at: i64, moments: [u64; 2]) -> Look {
     let mut seen = seen(expires_at, Duration::from_secs(15));
-    // A clock that goes, if slowly, so that the rows live.
-    seen.now = DbTime::from_millis(1_000 + i64::try_from(moments[0] / 100).unwrap());
+    // A clock that was stepped back, so that the rows live.
+    seen.now = DbTime::from_millis(i64::try_from(moments[0]).unwrap() - 1_000_000);
     observer.look(&seen, moments.map(at), &timings())
 }
 
@@ -57,7 +57,7 @@ fn a_row_that_moves_and_a_name_that_is_free_begin_anew() {
     // Forward or back: the clock of the database may have been stepped.
     assert_eq!(look(&mut observer, 9_001, [90_000, 90_000]), Look::Changed(at(105_500)));
     assert_eq!(look(&mut observer, 9_000, [180_000, 180_000]), Look::Changed(at(195_500)));
-    assert_eq!(look(&mut observer, 1_000, [270_000, 270_000]), Look::Free);
+    assert_eq!(look(&mut observer, -800_000, [270_000, 270_000]), Look::Free);
     assert_eq!(look(&mut observer, 9_000, [280_000, 280_000]), Look::Changed(at(295_500)));
     let gone = Inspection { now: DbTime::from_millis(1_000), row: None };
     assert_eq!(observer.look(&gone, [at(290_000); 2], &timings()), Look::Free);
@@ -80,10 +80,21 @@ fn while_the_clock_of_the_database_stands_still_nobody_is_dead() {
     // A holder that renews writes what is there already.
     assert_eq!(look(1_000, [15_500, 15_600]), Look::Unchanged(at(31_100)));
     assert_eq!(look(1_000, [40_000, 40_000]), Look::Unchanged(at(55_500)));
-    // It goes again: what it would have shown since counts, and nothing before.
-    assert_eq!(look(1_001, [40_001, 40_001]), Look::Unchanged(at(55_500)));
-    assert_eq!(look(9_000 - 1, [55_499, 55_499]), Look::Unchanged(at(55_500)));
-    assert!(matches!(look(1_002, [55_500, 55_500]), Look::Dead(_)));
+    // It goes again: what it would have shown since this look counts, and nothing before.
+    assert_eq!(look(1_001, [45_000, 45_000]), Look::Unchanged(at(60_500)));
+    // It is stepped back, and goes.
+    assert_eq!(look(-14_000, [50_000, 50_000]), Look::Unchanged(at(60_500)));
+    assert_eq!(look(-3_501, [60_499, 60_499]), Look::Unchanged(at(60_500)));
+    assert!(matches!(look(-3_500, [60_500, 60_500]), Look::Dead(_)));
+}
+
+#[test]
+fn a_clock_that_stood_still_for_a_moment_between_two_looks_did_not_go_all_the_time() {
+    for (stood_still, dead_at) in [(49, 15_500), (50, 21_500)] {
+        let mut observer = Observer::default();
+        look_at(&mut observer, -20_000, 0);
+        assert_eq!(look_at(&mut observer, -14_000 - stood_still, 6_000), Look::Unchanged(at(dead_at)));
+    }
 }
 
 #[test]
@@ -91,10 +102,10 @@ fn looks_that_follow_each_other_at_once_do_not_begin_anew() {
     let mut observer = Observer::default();
     for ms in 0..15_500 {
         // A clock of 20 ms.
-        let look = look_at(&mut observer, 1_000 + i64::try_from(ms / 20 * 20).unwrap() / 10, ms);
+        let look = look_at(&mut observer, i64::try_from(ms / 20 * 20).unwrap() - 20_000, ms);
         assert!(!matches!(look, Look::Dead(_)), "{ms}");
     }
-    assert!(matches!(look_at(&mut observer, 8_000, 15_500), Look::Dead(_)));
+    assert!(matches!(look_at(&mut observer, -4_500, 15_500), Look::Dead(_)));
 }
 
 fn look_at(observer: &mut Observer, clock: i64, ms: u64) -> Look {
@@ -103,11 +114,20 @@ fn look_at(observer: &mut Observer, clock: i64, ms: u64) -> Look {
 }
 
 #[test]
+fn a_clock_that_stands_still_is_seen_to_by_looks_that_follow_each_other_at_once_too() {
+    let mut observer = Observer::default();
+    for ms in (0..40_000).step_by(5) {
+        assert!(!matches!(look_at(&mut observer, -20_000, ms), Look::Dead(_)), "{ms}");
+    }
+}
+
+#[test]
 fn a_row_whose_ttl_says_nothing_is_waited_for_as_long_as_ours() {
     let mut observer = Observer::default();
     let mut by_hand = seen(9_000, Duration::ZERO);
     assert_eq!(observer.look(&by_hand, [at(0); 2], &timings()), Look::Changed(at(15_500)));
-    by_hand.now = DbTime::from_millis(2_000);
+    // Stepped back by ten seconds.
+    by_hand.now = DbTime::from_millis(-9_000);
     assert_eq!(observer.look(&by_hand, [at(14_000); 2], &timings()), Look::Unchanged(at(15_500)));
 }
 

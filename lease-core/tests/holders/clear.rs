@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use futures_util::FutureExt;
 use lease_core::store::DbTime;
 use lease_core::{ClearError, Clock, ErrorKind, Liveness, Sighting, Slot, Standing};
 use lease_testkit::{Fault, Op};
@@ -166,4 +167,24 @@ async fn who_waits_for_the_name_is_told_and_clear_does_not_wait_for_that() {
     world.play(MS).await;
     assert!(waiting.is_finished());
     ended(waiting).await.map(drop).unwrap();
+}
+
+#[tokio::test]
+async fn a_look_that_fails_while_it_watches_is_made_again_and_a_first_one_is_an_error() {
+    let world = World::new();
+    abandoned(&world, "nightly").await;
+    world.database.step_clock(AN_HOUR_BACK);
+    world.store.next(Op::Inspect, Fault::FailBefore(ErrorKind::Unavailable));
+    let error = world.leases.clear("nightly", SECOND * 60).now_or_never().unwrap().unwrap_err();
+    assert!(matches!(&error, ClearError::Store(error) if error.kind() == ErrorKind::Unavailable), "{error}");
+    let leases = world.leases.clone();
+    let clearing = tokio::spawn(async move { leases.clear("nightly", SECOND * 60).await });
+    world.play(SECOND).await;
+    world.store.always(Op::Inspect, Fault::FailBefore(ErrorKind::Unavailable));
+    world.play(SECOND * 10).await;
+    assert!(!clearing.is_finished());
+    world.store.heal();
+    world.play(SECOND * 20).await;
+    ended(clearing).await.unwrap();
+    assert!(world.is_free("nightly").await);
 }

@@ -130,6 +130,22 @@ async fn a_round_is_given_back_once_however_often_its_end_is_told() {
 }
 
 #[tokio::test]
+async fn a_request_that_comes_to_light_after_the_loss_is_not_told() {
+    let world = World::new();
+    let told = Told::new(&world);
+    let lease = granted(told.leases.claim("nightly").await.unwrap());
+    let tenure = lease.tenure();
+    let carried = tenure.carry_renewal();
+    world.database.edit_row(lease.name(), |row| row.holder = lease_core::Holder::mint().unwrap());
+    world.play(SECOND * 3).await;
+    assert!(!lease.check());
+    carried.committed(true);
+    told.are("nightly", 1, &["Claimed", "lost: the database says it is no longer held"]);
+    let _next = granted(told.leases.claim("another").await.unwrap());
+    told.are("another", 1, &["Claimed"]);
+}
+
+#[tokio::test]
 async fn a_hook_that_blocks_holds_up_nothing_and_hears_of_all_in_the_end() {
     let world = World::new();
     let (go_on, blocked) = mpsc::channel::<()>();

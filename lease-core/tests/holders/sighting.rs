@@ -3,7 +3,7 @@
 use lease_core::store::Claim;
 use lease_core::{Claimed, Instance, LeaseStore, Leases, Refusal, Sighting, Standing};
 
-use super::abandoned::{abandoned, ended};
+use super::abandoned::{AN_HOUR_BACK, abandoned, ended};
 use crate::common::{MS, SECOND, World, granted, name};
 
 /// Another process, with this identity.
@@ -110,4 +110,27 @@ async fn a_holder_raced_only_if_it_claimed_while_we_did() {
     assert!(raced.raced());
     assert!(raced.to_string().ends_with("; it was claimed while this claim was under way"), "{raced}");
     drop(quicker);
+}
+
+#[tokio::test]
+async fn who_holds_a_name_since_before_the_clock_went_back_did_not_race() {
+    let world = World::new();
+    abandoned(&world, "nightly").await;
+    world.database.step_clock(AN_HOUR_BACK);
+    let sighting = refused(world.leases.claim("nightly").await.unwrap()).holder().await.unwrap();
+    assert!(!sighting.raced());
+    let held = "\"nightly\" is held by gone.example:4711 since a time that the database's clock has not reached again, \
+                last renewed at a time that the database's clock has not reached again, expires in 60 min unless renewed \
+                (memory of this process, term 1)";
+    assert_eq!(sighting.to_string(), held);
+}
+
+#[tokio::test]
+async fn who_has_given_the_name_back_by_now_did_not_race() {
+    let world = World::new();
+    let lease = world.claim("nightly").await;
+    let refusal = refused(world.other().claim("nightly").await.unwrap());
+    assert!(refusal.holder().await.unwrap().raced());
+    lease.release().await.unwrap();
+    assert!(!refusal.holder().await.unwrap().raced());
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lease_core::{Clock, Leases, ManualClaimed, Standing, Tenure};
+use lease_core::{Clock, ErrorKind, Leases, ManualClaimed, Standing, Tenure};
 use lease_testkit::Op;
 
 use super::abandoned::{abandoned, changes_before, ended};
@@ -29,21 +29,11 @@ fn elects(world: &World, leases: Leases, who: &'static str, led: &Led) {
 
 #[tokio::test]
 async fn a_request_moves_the_leadership_within_two_renew_intervals_and_it_does_not_come_back_by_itself() {
-    moves_and_stays(&World::new()).await;
-}
-
-#[tokio::test]
-async fn so_it_does_where_nothing_is_heard() {
     let world = World::new();
-    world.store.deafen();
-    moves_and_stays(&world).await;
-}
-
-async fn moves_and_stays(world: &World) {
     let led = Led::default();
-    elects(world, world.other(), "first", &led);
+    elects(&world, world.other(), "first", &led);
     world.play(SECOND).await;
-    elects(world, world.leases.clone(), "second", &led);
+    elects(&world, world.leases.clone(), "second", &led);
     world.play(SECOND * 9).await;
     let asked = world.other().request_step_down("leader").await.unwrap();
     assert_eq!((asked.standing(), asked.term().unwrap().get()), (Standing::Held, 1));
@@ -52,6 +42,29 @@ async fn moves_and_stays(world: &World) {
     let [("first", first), ("second", second)] = led[..] else { panic!("{led:?}") };
     assert_eq!(first, Duration::ZERO);
     assert!(second >= SECOND * 10 && second <= SECOND * 14, "{second:?}");
+}
+
+#[tokio::test]
+async fn so_it_does_where_nothing_is_heard_and_each_time() {
+    let world = World::new();
+    world.store.deafen();
+    let led = Led::default();
+    let deaf = Leases::builder(world.store.clone()).clock(world.clock.clone()).build().unwrap();
+    elects(&world, deaf, "first", &led);
+    world.play(SECOND).await;
+    elects(&world, world.leases.clone(), "second", &led);
+    for n in 1..=12 {
+        // Whoever stood aside is a candidate again by now.
+        world.play(SECOND * 13).await;
+        let asked = world.clock.now();
+        world.leases.request_step_down("leader").await.unwrap();
+        world.play(SECOND * 13).await;
+        let led = led.lock().unwrap().clone();
+        assert_eq!(led.len(), n + 1, "{led:?}");
+        let [.., (before, _), (after, at)] = led[..] else { panic!("{led:?}") };
+        assert_ne!(before, after, "{led:?}");
+        assert!(at <= asked.since_zero() + SECOND * 4, "{led:?}");
+    }
 }
 
 #[tokio::test]
@@ -143,4 +156,25 @@ async fn a_request_concerns_no_later_term() {
     let second = world.claim("leader").await;
     world.play(SECOND * 10).await;
     assert!(!second.tenure().is_stopping());
+}
+
+#[tokio::test]
+async fn a_request_that_is_always_too_late_ends_with_the_shutdown_and_does_not_spin() {
+    let world = World::new();
+    abandoned(&world, "leader").await;
+    changes_before(&world, Op::Resign, "leader", |row| {
+        // Who spins would do so for ever.
+        if row.term.get() < 100 {
+            row.term = lease_core::Term::new(row.term.get() + 1).unwrap();
+        }
+    });
+    let leases = world.leases.clone();
+    let asking = tokio::spawn(async move { leases.request_step_down("leader").await });
+    world.play(SECOND).await;
+    let asked = world.store.calls(Op::Resign);
+    assert!((5..=11).contains(&asked), "{asked} requests in 1 s");
+    assert!(!asking.is_finished());
+    world.leases.shutdown();
+    world.play(Duration::ZERO).await;
+    assert_eq!(ended(asking).await.unwrap_err().kind(), ErrorKind::Closed);
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use lease_core::{Clock, ErrorKind, SlotClaimed};
+use lease_core::{Clock, ErrorKind, Liveness, SlotClaimed};
 use lease_testkit::{Fault, Op};
 
-use super::abandoned::ended;
+use super::abandoned::{abandoned, ended, probing};
 use crate::common::{MS, SECOND, World, granted};
 
 #[tokio::test]
@@ -87,4 +87,55 @@ async fn the_end_of_a_round_is_told_too_and_does_not_wait_for_that() {
     world.play(SECOND).await;
     assert_eq!(*heard.lock().unwrap(), Some(SECOND + MS));
     drop(ended(waiting).await);
+}
+
+#[tokio::test]
+async fn the_end_of_a_round_that_freed_nothing_is_not_told() {
+    let world = World::new();
+    for (text, fault) in [("another has it", None), ("away", Some(Fault::FailBefore(ErrorKind::Unavailable)))]
+    {
+        let instant = SystemTime::UNIX_EPOCH + SECOND * 60;
+        let claimed = world.leases.claim_slot(text, instant, Duration::ZERO).await.unwrap();
+        let SlotClaimed::Granted(round) = claimed else { panic!("{claimed:?}") };
+        match fault {
+            None => {
+                world
+                    .database
+                    .edit_row(round.lease().name(), |row| row.holder = lease_core::Holder::mint().unwrap());
+            }
+            Some(fault) => {
+                for op in [Op::FinishSlot, Op::Renew, Op::Release] {
+                    world.store.always(op, fault);
+                }
+            }
+        }
+        let finishing = tokio::spawn(async move { round.finish(None).await.map(drop).map_err(drop) });
+        world.play(SECOND * 60).await;
+        assert_eq!(ended(finishing).await.is_err(), fault.is_some(), "{text}");
+        assert_eq!(world.store.calls(Op::Announce), 0, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_of_unknown_outcome_that_is_given_back_is_told() {
+    let world = World::new();
+    world.store.next(Op::Claim, Fault::FailAfter(ErrorKind::Unavailable));
+    world.leases.claim("nightly").await.map(drop).unwrap_err();
+    world.play(SECOND).await;
+    assert_eq!((world.store.calls(Op::Release), world.store.calls(Op::Announce)), (1, 1));
+    assert!(world.is_free("nightly").await);
+}
+
+#[tokio::test]
+async fn close_waits_until_a_clear_is_told() {
+    let world = World::new();
+    abandoned(&world, "nightly").await;
+    world.store.next(Op::Announce, Fault::DelayBefore(SECOND));
+    let leases = probing(&world, Liveness::Dead);
+    leases.clear("nightly", Duration::ZERO).await.unwrap();
+    let closing = tokio::spawn(async move { leases.close().await });
+    world.play(SECOND - MS).await;
+    assert!(!closing.is_finished());
+    world.play(MS).await;
+    ended(closing).await;
 }

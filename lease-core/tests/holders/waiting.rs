@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lease_core::store::{Hint, Notifier};
+use lease_core::store::{DbTime, Hint, Notifier};
 use lease_core::{Claimed, Clock, LeaseStore, Leases, Tenure};
 use lease_testkit::{Fault, Op};
 use tokio::task::JoinHandle;
 
-use super::abandoned::ended;
+use super::abandoned::{abandoned, ended};
 use crate::common::{MS, SECOND, World, granted, name};
 
 /// Waits for the name and says after how long it came.
@@ -61,6 +61,80 @@ async fn what_is_told_between_the_refusal_and_the_wait_is_heard() {
     holder.release().await.unwrap();
     world.play(MS * 500).await;
     assert_eq!(ended(waiting).await, SECOND);
+}
+
+#[tokio::test]
+async fn what_is_told_while_the_refusal_is_on_its_way_is_heard() {
+    let world = World::new();
+    let holder = world.other().claim("nightly").await.map(granted).unwrap();
+    world.store.next(Op::Claim, Fault::DelayAfter(SECOND));
+    let waiting = waits(&world, world.leases.clone());
+    world.play(MS * 500).await;
+    holder.release().await.unwrap();
+    world.play(SECOND).await;
+    let came = ended(waiting).await;
+    assert!(came < SECOND + MS * 100, "{came:?}");
+}
+
+#[tokio::test]
+async fn a_name_that_is_free_right_after_a_refusal_is_claimed_a_tick_later() {
+    let world = World::new();
+    world.store.deafen();
+    let holder = world.other().claim("nightly").await.map(granted).unwrap();
+    world.store.next(Op::Claim, Fault::DelayAfter(SECOND));
+    let waiting = waits(&world, world.leases.clone());
+    world.play(MS * 500).await;
+    holder.release().await.unwrap();
+    world.play(SECOND).await;
+    assert_eq!(ended(waiting).await, SECOND + MS * 100);
+}
+
+#[tokio::test]
+async fn a_name_that_is_free_at_each_look_and_held_at_each_claim_is_claimed_once_a_tick() {
+    let world = World::new();
+    abandoned(&world, "nightly").await;
+    let database = world.database.clone();
+    world.store.plan(move |call| {
+        let expires_at = if call.op == Op::Claim { DbTime::from_millis(i64::MAX) } else { DbTime::RELEASED };
+        database.edit_row(&name("nightly"), |row| row.expires_at = expires_at);
+        // Who spins would do so for ever.
+        (call.number > 100).then_some(Fault::HangBefore)
+    });
+    let waiting = waits(&world, world.leases.clone());
+    world.play(SECOND).await;
+    let claims = world.store.calls(Op::Claim);
+    assert!((5..=11).contains(&claims), "{claims} claims in 1 s");
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn names_that_are_said_all_the_time_lead_to_claims_and_looks_at_their_pace() {
+    let world = World::new();
+    let lease = world.other().claim("nightly").await.map(granted).unwrap();
+    let waiting = waits(&world, world.leases.clone());
+    world.play(SECOND).await;
+    let before = [world.store.calls(Op::Claim), world.store.calls(Op::Inspect)];
+    let hint = || world.database.notifier().given_back(Some(name("nightly")));
+    // The first one after quiet is worth a claim at once.
+    hint();
+    world.play(Duration::ZERO).await;
+    assert_eq!(world.store.calls(Op::Claim), before[0] + 1);
+    for _ in 0..1_000 {
+        hint();
+        world.play(MS).await;
+    }
+    let [claims, looks] =
+        [world.store.calls(Op::Claim) - before[0], world.store.calls(Op::Inspect) - before[1]];
+    assert!(claims <= 250, "{claims} claims in 1 s");
+    assert!((100..=250).contains(&looks), "{looks} looks in 1 s");
+    // So it is after a second of quiet.
+    world.play(SECOND).await;
+    let before = world.store.calls(Op::Claim);
+    hint();
+    world.play(Duration::ZERO).await;
+    assert_eq!(world.store.calls(Op::Claim), before + 1);
+    assert!(lease.check());
+    waiting.abort();
 }
 
 #[tokio::test]

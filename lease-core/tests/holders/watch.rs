@@ -8,7 +8,7 @@ use lease_core::store::{Claim, LeaseRow};
 use lease_core::{Clock, ErrorKind, Holder, LeaseStore, Standing, Term, Watch, Watched};
 use lease_testkit::{Fault, Op};
 
-use super::abandoned::abandoned;
+use super::abandoned::{abandoned, ended};
 use crate::common::{MS, SECOND, World, name};
 
 /// What was told: how the name stands, `None` while the database was away, and under which term.
@@ -169,4 +169,40 @@ async fn a_watch_that_is_dropped_listens_no_more() {
     assert!(world.database.notifier().is_heard());
     drop(watch);
     assert!(!world.database.notifier().is_heard());
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_the_shutdown_also_one_that_waits() {
+    for closes in [false, true] {
+        let world = World::new();
+        let mut waits = world.leases.watch("nightly").unwrap();
+        let mut begins = world.leases.watch("nightly").unwrap();
+        waits.next().await.unwrap();
+        let waiting = tokio::spawn(async move { waits.next().await.is_none() });
+        world.play(MS).await;
+        assert!(!waiting.is_finished());
+        if closes {
+            world.leases.close().await;
+        } else {
+            world.leases.shutdown();
+        }
+        world.play(Duration::ZERO).await;
+        assert!(ended(waiting).await);
+        assert!(begins.next().await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn that_the_database_is_away_is_told_anew_when_it_is_for_another_reason() {
+    let world = World::new();
+    let mut watch = world.leases.watch("nightly").unwrap();
+    for kind in [ErrorKind::Unavailable, ErrorKind::Schema] {
+        world.store.always(Op::Inspect, Fault::FailBefore(kind));
+        world.play(SECOND * 10).await;
+        let Some(Some(Watched::Away(error))) = watch.next().now_or_never() else { panic!("{kind:?}") };
+        assert_eq!(error.kind(), kind);
+        assert!(watch.next().now_or_never().is_none());
+        world.play(SECOND * 10).await;
+        assert!(watch.next().now_or_never().is_none());
+    }
 }

@@ -16,8 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// These never answer, which is as good as a failure. Of any other one that is not done in time nobody knows
 /// whether it would pass.
 const HANGING: [Broken; 3] = [Broken::VerifyHangs, Broken::DroppedKeepsConnection, Broken::TellsNobody];
-/// That a store hangs is seen by its taking so much longer than the healthy one, and this long at least.
-const HANGS: (u32, Duration) = (50, Duration::from_secs(5));
+/// That a store hangs is seen by its taking so much longer than the healthy one, this long at least, and at most so long:
+/// a case that is told nothing gives up after a minute, which is a failure and no hanging.
+const HANGS: (u32, Duration, Duration) = (50, Duration::from_secs(5), Duration::from_secs(30));
 
 /// Holds each of the cases to pass on the healthy store and not to pass on the broken one.
 pub(crate) async fn is_caught(broken: Broken, names: &[&str]) {
@@ -30,7 +31,7 @@ pub(crate) async fn is_caught(broken: Broken, names: &[&str]) {
         let start = Instant::now();
         assert_eq!(outcome(case, healthy, PATIENCE).await, Outcome::Passed, "{name} on the healthy store");
         let (caught, limit) = if HANGING.contains(&broken) {
-            (Outcome::Hung, (start.elapsed() * HANGS.0).max(HANGS.1))
+            (Outcome::Hung, (start.elapsed() * HANGS.0).clamp(HANGS.1, HANGS.2))
         } else {
             (Outcome::Failed, PATIENCE)
         };
