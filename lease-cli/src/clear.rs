@@ -33,6 +33,8 @@ pub(crate) async fn clear(arguments: &ClearArguments) -> Result<u8, Failure> {
         Ok(outcome) => outcome,
         Err(signal) => return Ok(code_of_signal(signal)),
     };
+    // Whoever waits for the name is told before this process ends; a signal ends that wait too.
+    let _ = signals.or_signal(leases.close()).await;
     let (seen, code) = match outcome {
         Ok(seen) => (seen, SUCCESS),
         // It has moved: freed, or given back.

@@ -10,6 +10,7 @@
 //! | the deadline passes without a renewal (`lease run` is stopped, the database is away) | SIGTERM to the group, SIGKILL before the grace ends |
 //! | `lease run` says that the lease is lost, or dies | the same, at once |
 //! | the command ends | reports its wait status, then ends what it left in the group |
+//! | it is stopped before it has started the command | nothing; `lease run` kills the group after a while |
 //! | the guardian itself is killed | the kernel kills the command (Linux), `lease run` kills the group |
 //!
 //! [`state`] decides, without I/O; [`watch`] is the process around it; [`handle`] is the side of

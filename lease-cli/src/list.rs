@@ -1,5 +1,7 @@
 //! `lease list`: every lease there is.
 
+use std::io;
+
 use lease_core::Standing;
 use lease_core::store::{DbTime, LeaseRow, Listing, Page};
 
@@ -43,17 +45,14 @@ pub(crate) async fn list(arguments: &ListArguments) -> Result<u8, Failure> {
         answer(&format!("{what} in {}\n", database.describe()))?;
     } else {
         let lines = rows().map(|(row, now)| line(row, now));
-        answer(&for_people(lines, table::terminal_width()))?;
+        answer(&for_people(lines, table::terminal_width(io::stdout())))?;
     }
     Ok(SUCCESS)
 }
 
-/// Room for whole states, terms, times and spans, and some of names and instances.
-const TABLE_WIDTH: u16 = 75;
-
 fn for_people(lines: impl Iterator<Item = [String; 6]>, width: Option<u16>) -> String {
     let head = ["NAME", "STATE", "INSTANCE", "TERM", "SINCE", "EXPIRES"];
-    table::fitting(head, lines, width, TABLE_WIDTH, &[1, 3, 4, 5])
+    table::fitting(head, lines, width, &[1, 3, 4, 5])
 }
 
 /// The rows whose names begin with `prefix`.
@@ -107,6 +106,11 @@ mod tests {
             assert_eq!(text.matches("2026-01-01T00:00:00Z").count(), 2, "{width}:\n{text}");
             assert!(text.contains("in 13.8 s") && text.contains("0 ms ago"), "{width}:\n{text}");
         }
+        // Long ago, the span leaves less to names and instances.
+        let old = DbTime::from_millis(NOW.as_millis() + 8_633_132_000);
+        let lines = |width| for_people([line(&held, old), line(&long, old)].into_iter(), Some(width));
+        assert!(lines(80).contains("name: nightly\n") && lines(80).contains("expires: 3months 8days ago\n"));
+        assert!(lines(90).starts_with("NAME ") && lines(90).contains("3months 8days ago"), "{}", lines(90));
         let narrow = for_people([line(&row("x"), NOW)].into_iter(), Some(40));
         assert_eq!(
             narrow,

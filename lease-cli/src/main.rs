@@ -58,7 +58,7 @@ fn perform(arguments: Option<Arguments>) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(SYSTEM, format!("cannot start a runtime: {error}")))?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         match arguments.subcommand {
             Sub::Run(arguments) => run::run(arguments).await,
             Sub::Status(arguments) => status::status(&arguments).await,
@@ -71,7 +71,10 @@ fn perform(arguments: Option<Arguments>) -> Result<u8, Failure> {
             Sub::Schema(arguments) => schema(&arguments),
             Sub::Check(arguments) => check(&arguments).await,
         }
-    })
+    });
+    // A thread that writes to who does not read is left behind.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// `None`: help or the version was asked for, and given.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
+use crate::table::terminal_width;
 use crate::text::{one_line, span};
 
 /// How often the line changes.
@@ -30,9 +31,16 @@ async fn show(what: &str, at_most: Duration) -> Infallible {
     loop {
         sleep(STEP).await;
         let so_far = Duration::from_secs(begun.elapsed().as_secs());
-        let line = one_line(&format!("{what}: {} of at most {}", span(so_far), span(at_most)));
-        let _ = write!(io::stderr(), "\r\x1b[Klease: {line}");
+        let line = one_line(&format!("lease: {what}: {} of at most {}", span(so_far), span(at_most)));
+        let line = fitting(&line, terminal_width(io::stderr()));
+        let _ = write!(io::stderr(), "\r\x1b[K{line}");
     }
+}
+
+/// The line, cut to less than the width of the terminal: what was wrapped could not be erased.
+fn fitting(line: &str, width: Option<u16>) -> String {
+    let most = width.map_or(usize::MAX, |width| usize::from(width).saturating_sub(1));
+    line.chars().take(most).collect()
 }
 
 /// Erases the line however the wait ends.
@@ -41,5 +49,17 @@ struct Erased;
 impl Drop for Erased {
     fn drop(&mut self) {
         let _ = write!(io::stderr(), "\r\x1b[K");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fitting;
+
+    #[test]
+    fn the_line_leaves_the_last_column_of_the_terminal_free() {
+        for (width, shown) in [(Some(6), "größe"), (Some(5), "größ"), (Some(0), ""), (None, "größe")] {
+            assert_eq!(fitting("größe", width), shown);
+        }
     }
 }

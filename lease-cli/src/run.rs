@@ -27,20 +27,22 @@ pub(crate) async fn run(mut arguments: RunArguments) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
 
     let begun = Instant::now();
-    let guardian = Guardian::start(&program, timings.grace()).map_err(|error| {
+    let mut guardian = Guardian::start(&program, timings.grace()).map_err(|error| {
         let message = format!("cannot start the guardian of the command: {error}; nothing was claimed");
         Failure::new(SYSTEM, message)
     })?;
     let opened = open(&database, timings, instance(&arguments, &guardian), !arguments.no_probe, || {
         left(arguments.wait, begun)
     });
-    let leases = match signals.or_signal(opened).await {
+    let leases = match signals.or_signal(guarded(&mut guardian, opened)).await {
         Ok(leases) => leases?,
         Err(signal) => return Ok(code_of_signal(signal)),
     };
     let wait = arguments.wait.map(|_| left(arguments.wait, begun));
     let mut said = None;
-    let outcome = match claim(&leases, &name, &arguments, wait, &mut signals).await {
+    // What is granted to a claim that is given up here is given back below.
+    let claimed = guarded(&mut guardian, claim(&leases, &name, &arguments, wait, &mut signals)).await;
+    let outcome = match claimed {
         Ok(Answer::Granted(holding)) => {
             // The round does not wait for whoever reads this.
             said = holding.superseded().filter(|_| !arguments.quiet).as_deref().map(say_aside);
@@ -126,6 +128,21 @@ async fn stand_aside(leases: &Leases, holding: &Holding, signals: &mut Signals) 
             }
         })
         .await;
+}
+
+/// Waits for what comes before the command, as long as there is the guardian that the claim names.
+async fn guarded<T>(
+    guardian: &mut Guardian,
+    future: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        outcome = future => outcome,
+        () = guardian.end() => {
+            let message = "the guardian of the command was killed before there was a lease; nothing was run, try again";
+            Err(Failure::new(SYSTEM, message))
+        }
+    }
 }
 
 /// What is left of `--wait`.

@@ -1,5 +1,7 @@
 //! `lease slots`: what became of the instants of schedules.
 
+use std::io;
+
 use lease_core::store::{DbTime, Inspection, LeaseRow};
 use lease_core::{LeaseName, Slot};
 
@@ -25,13 +27,10 @@ pub(crate) async fn slots(arguments: &SlotsArguments) -> Result<u8, Failure> {
     } else if seen.lines.is_empty() {
         answer(&format!("no slot has been claimed yet in {}\n", database.describe()))?;
     } else {
-        answer(&for_people(&seen.lines, table::terminal_width()))?;
+        answer(&for_people(&seen.lines, table::terminal_width(io::stdout())))?;
     }
     Ok(SUCCESS)
 }
-
-/// Two instants with milliseconds, and enough for the rest.
-const TABLE_WIDTH: u16 = 75;
 
 struct Seen {
     /// The database's clock; `None` when there is no database yet.
@@ -47,7 +46,7 @@ struct Line {
 
 fn for_people(lines: &[Line], width: Option<u16>) -> String {
     let head = ["NAME", "STATE", "LAST", "RERUN"];
-    table::fitting(head, lines.iter().map(Line::cells), width, TABLE_WIDTH, &[2, 3])
+    table::fitting(head, lines.iter().map(Line::cells), width, &[2, 3])
 }
 
 impl Line {

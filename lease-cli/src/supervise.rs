@@ -28,7 +28,8 @@ const ASKS_TO_END: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// of its own fault.
 const ENDS: [i32; 7] = [SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// How long killed processes have before it is said that they are waited for.
+/// How long killed processes have before it is said that they are waited for; and at least the guardian to start
+/// the command.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a command ended, nothing of it being left.
@@ -83,7 +84,8 @@ struct Supervision {
     asked_to_end_by: Option<i32>,
     /// What to do about a command that did not run to its end.
     again: &'static str,
-    /// When to kill what is left after the loss, should the guardian not have done it.
+    /// When to kill the group, should the guardian not have started the command by then, or after the loss not
+    /// have done it.
     kill_at: Option<Moment>,
     /// The signal of the terminal that the command is stopped by.
     stopped_by: Option<i32>,
@@ -122,6 +124,8 @@ impl Supervision {
 
     async fn run(mut self, program: &Program, signals: &mut Signals) -> Ended {
         self.guardian.believe(self.tenure.deadline());
+        // A guardian that was stopped starts nothing.
+        self.kill_at = Some(self.clock.now() + self.timings.grace().max(PATIENCE));
         let mut feed_at = self.next_feed();
         loop {
             tokio::select! {
@@ -190,13 +194,20 @@ impl Supervision {
 
     fn heard(&mut self, report: Report) {
         match report {
-            Report::Started => self.start = Start::Done,
-            Report::NotStarted(errno) => self.start = Start::Failed(errno),
+            Report::Started => self.answered(Start::Done),
+            Report::NotStarted(errno) => self.answered(Start::Failed(errno)),
             Report::Stopped(signal) => self.stop_with_command(signal),
             Report::Ending if !self.is_lost => self.lost(),
             Report::Ended(status) if !self.is_lost => self.ended = Some(ExitStatus::from_raw(status)),
             // Nothing that comes after the loss counts.
             Report::Ending | Report::Ended(_) => {}
+        }
+    }
+
+    fn answered(&mut self, start: Start) {
+        self.start = start;
+        if !self.is_lost {
+            self.kill_at = None;
         }
     }
 
@@ -312,8 +323,9 @@ impl Supervision {
                 Failure::new(LOST, message)
             }
             Start::Awaited => {
-                let message =
-                    format!("the guardian of the command ended before it started the command; {again}");
+                let message = format!(
+                    "the guardian of the command was stopped or killed before it started the command; {again}"
+                );
                 Failure::new(SYSTEM, message)
             }
         })

@@ -1,31 +1,45 @@
 //! Tables: as wide as the terminal, and never wrapped where a program reads them.
 
-use std::io;
+use std::os::fd::AsFd;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
 
 use crate::text::visible;
 
-/// The table, in which no cell of the columns that are to stay `whole` is broken; on a terminal narrower than
-/// `least`, a cell a line.
+/// What a column that may be broken is to have, unless it needs less.
+const ROOM: usize = 12;
+
+/// The table, in which no cell of the columns that are to stay `whole` is broken; on a terminal on which that leaves
+/// too little to the others, a cell a line.
 pub(crate) fn fitting<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
     width: Option<u16>,
-    least: u16,
     whole: &[usize],
 ) -> String {
-    if width.is_none_or(|width| width >= least) {
-        return render(head, rows, width, whole);
+    let rows: Vec<_> = rows.collect();
+    if width.is_none_or(|width| least(head, &rows, whole) <= width.into()) {
+        return render(head, rows.into_iter(), width, whole);
     }
-    let blocks = rows.map(|row| {
+    let blocks = rows.into_iter().map(|row| {
         let cells = head.into_iter().zip(row).filter(|(_, cell)| !cell.is_empty());
         cells.fold(String::new(), |block, (key, cell)| {
             block + &format!("{}: {}\n", key.to_lowercase(), visible(&cell))
         })
     });
     blocks.collect::<Vec<_>>().join("\n")
+}
+
+/// The width that the table needs.
+fn least<const N: usize>(head: [&str; N], rows: &[[String; N]], whole: &[usize]) -> usize {
+    let columns = (0..N).map(|column| {
+        let cells = rows.iter().map(|row| visible(&row[column]).chars().count());
+        let longest = cells.fold(head[column].len(), usize::max);
+        // With the space around it.
+        2 + if whole.contains(&column) { longest } else { longest.min(ROOM) }
+    });
+    columns.sum()
 }
 
 /// The table as text, each line ended. Without a width no line is wrapped; with one, no cell of the columns
@@ -57,9 +71,9 @@ fn render<const N: usize>(
     text
 }
 
-/// The width of the terminal that standard output is; `None` when it is none or does not say.
-pub(crate) fn terminal_width() -> Option<u16> {
-    tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|width| *width > 0)
+/// The width of the terminal that this stream is; `None` when it is none or does not say.
+pub(crate) fn terminal_width(stream: impl AsFd) -> Option<u16> {
+    tcgetwinsize(stream).ok().map(|size| size.ws_col).filter(|width| *width > 0)
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ pub(crate) fn without_passwords(text: &str) -> String {
     out
 }
 
-/// A time span, short: `350 ms`, `13.8 s`, `5m 12s`.
+/// A time span, short: `350 ms`, `13.8 s`, `5m 12s`, `3months 8days`.
 pub(crate) fn span(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
         format!("{} ms", duration.as_millis())
@@ -91,7 +91,8 @@ pub(crate) fn span(duration: Duration) -> String {
         let tenths = duration.as_millis() / 100;
         format!("{}.{} s", tenths / 10, tenths % 10)
     } else {
-        humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string()
+        let whole = humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string();
+        whole.split(' ').take(2).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -172,6 +173,7 @@ mod tests {
         assert_eq!(span(Duration::from_millis(999)), "999 ms");
         assert_eq!(span(Duration::from_millis(13_849)), "13.8 s");
         assert_eq!(span(Duration::from_secs(312)), "5m 12s");
+        assert_eq!(span(Duration::from_secs(8_633_132)), "3months 8days");
         assert!(!span(Duration::MAX).is_empty());
     }
 

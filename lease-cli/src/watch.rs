@@ -7,11 +7,12 @@ use jiff::Timestamp;
 use lease_core::store::DbTime;
 use lease_core::{Leases, Sighting, Standing, Watch, Watched};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::args::WatchArguments;
 use crate::database::Database;
-use crate::exit::{DATABASE, Failure, SUCCESS, answer_on, code_of_signal};
+use crate::exit::{DATABASE, Failure, SUCCESS, SYSTEM, answer_on, code_of_signal};
 use crate::json;
 use crate::signals::Signals;
 use crate::status::{holder, lease_name, word};
@@ -47,7 +48,12 @@ pub(crate) async fn watch(arguments: &WatchArguments) -> Result<u8, Failure> {
 }
 
 /// Writes a line for each change, until nobody reads.
+///
+/// # Errors
+///
+/// What is there from the start and does not pass by waiting: a missing table, a refused login.
 async fn tell(mut watch: Watch, database: &str, json: bool) -> Result<(), Failure> {
+    let mut is_first = true;
     while let Some(watched) = watch.next().await {
         let line = match watched {
             Watched::Now(seen) if json => {
@@ -55,6 +61,7 @@ async fn tell(mut watch: Watch, database: &str, json: bool) -> Result<(), Failur
                 json::to_line(&json::Watched::Now { name: seen.name().to_string(), status })
             }
             Watched::Now(seen) => format!("{}\n", one_line(&changed(&seen))),
+            Watched::Away(error) if is_first && !error.retry_helps() => return Err(error.into()),
             Watched::Away(error) => {
                 let error = without_passwords(&for_users(&error.to_string()));
                 if json {
@@ -64,9 +71,13 @@ async fn tell(mut watch: Watch, database: &str, json: bool) -> Result<(), Failur
                 }
             }
         };
-        if !answer_on(&line)? {
+        // Who reads may stop reading for a while, and a signal is to end the watch all the same.
+        let written = spawn_blocking(move || answer_on(&line)).await;
+        let reads_on = written.unwrap_or_else(|error| Err(Failure::new(SYSTEM, error.to_string())))?;
+        if !reads_on {
             return Ok(());
         }
+        is_first = false;
     }
     Ok(())
 }

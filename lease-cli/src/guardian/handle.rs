@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lease_core::Moment;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
@@ -86,8 +86,10 @@ impl Guardian {
         self.send(Order::Lost);
     }
 
-    /// Has a signal passed on to the group.
+    /// Has a signal passed on to the group. Not to be called after [`group_end`](Self::group_end).
     pub(crate) fn pass_on(&mut self, signal: i32) {
+        // One that somebody stopped would not do it. Not waited for yet, so the number is still its own.
+        let _ = kill_process(self.group, Signal::CONT);
         self.send(Order::Signal(signal));
     }
 
@@ -106,6 +108,11 @@ impl Guardian {
                 Err(_) => return None,
             }
         }
+    }
+
+    /// Waits for the end of a guardian that has nothing to report yet.
+    pub(crate) async fn end(&mut self) {
+        while self.report().await.is_some() {}
     }
 
     /// A report that is there already, though the runtime may not have seen it yet.

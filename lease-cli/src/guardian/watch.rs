@@ -234,7 +234,8 @@ impl Watch {
 fn prepare_process() -> io::Result<UnixStream> {
     #[cfg(target_os = "linux")]
     {
-        rustix::thread::set_name(c"lease-guardian")?;
+        // Without the program's name: who kills `lease` by name is not to kill what ends its command.
+        rustix::thread::set_name(c"run-guardian")?;
         rustix::process::set_child_subreaper(Some(getpid()))?;
     }
     let (woken, waker) = UnixStream::pair()?;

@@ -57,7 +57,7 @@ impl Bench {
         &self.url
     }
 
-    fn table(&self) -> &str {
+    pub(crate) fn table(&self) -> &str {
         self.table.as_ref().map_or("leases", |(table, _)| table)
     }
 
@@ -188,7 +188,11 @@ impl Bench {
 
     /// The guardian, once it runs.
     pub(crate) fn await_guardian(&self) -> Process {
-        eventually("the guardian", || self.living().into_iter().find(Process::is_guardian))
+        eventually("the guardian", || self.guardians().pop())
+    }
+
+    pub(crate) fn guardians(&self) -> Vec<Process> {
+        self.living().into_iter().filter(Process::is_guardian).collect()
     }
 
     /// Waits until a file is there and is not empty, and reads it.

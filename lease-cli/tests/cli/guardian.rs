@@ -101,6 +101,16 @@ fn a_command_deaf_to_sigterm_is_killed_all_the_same() {
     }
 }
 
+/// `pkill` looks for a name anywhere in this.
+#[test]
+fn a_guardian_does_not_go_by_the_name_of_lease() {
+    let bench = Bench::new();
+    let (running, _) = start_with_children(&bench, "1h");
+    let name = fs::read_to_string(format!("/proc/{}/comm", bench.await_guardian().pid())).unwrap();
+    assert_eq!(name, "run-guardian\n");
+    drop(running);
+}
+
 #[test]
 fn when_the_guardian_is_killed_the_command_is_too_and_the_lease_given_back() {
     let bench = Bench::new();
@@ -154,6 +164,55 @@ fn a_stopped_guardian_does_not_keep_the_command_alive_after_the_loss() {
     take_away(&bench);
     running.wait().expect_line(70);
     assert!(bench.living().is_empty(), "{:?}", bench.living());
+}
+
+/// One that waits behind a holder, and its guardian, which is idle.
+fn wait_behind(bench: &Bench) -> (Running, Process) {
+    let guardian = bench.await_guardian();
+    let arguments =
+        ["run", "x", "--slot", "@1577836860", "--ttl", "3s", "--wait", "1h", "--", "touch", "ran"];
+    let waiter = bench.spawn(bench.lease(&arguments).env("LEASE_LOG", "warn,lease=debug"));
+    eventually("a first claim", || waiter.said("held; asking again").then_some(()));
+    let idle = bench.guardians().into_iter().find(|process| process.pid() != guardian.pid()).unwrap();
+    (waiter, idle)
+}
+
+#[test]
+fn a_wait_whose_guardian_is_killed_ends_and_has_claimed_nothing() {
+    let bench = Bench::new();
+    let holder = start(&bench, "1h", &["sleep", "1000"]);
+    bench.await_command("sleep 1000");
+    let (waiter, guardian) = wait_behind(&bench);
+    guardian.signal(Signal::KILL);
+    let lines = waiter.wait().expect(71).err;
+    assert!(lines.contains("nothing was run"), "{lines}");
+    assert_eq!(bench.status("x")["lease"]["slot"], Value::Null);
+    drop(holder);
+}
+
+#[test]
+fn a_guardian_that_is_stopped_before_it_starts_the_command_does_not_hold_the_name() {
+    let bench = Bench::new();
+    let holder = start(&bench, "1h", &["sleep", "1000"]);
+    bench.await_command("sleep 1000");
+    let (waiter, guardian) = wait_behind(&bench);
+    guardian.signal(Signal::STOP);
+    holder.signal(Signal::TERM);
+    holder.wait().expect(143);
+    let lines = waiter.wait().expect(71).err;
+    assert!(lines.contains("stopped or killed before it started the command"), "{lines}");
+    assert!(bench.living().is_empty() && !bench.path("ran").exists(), "{:?}", bench.living());
+    let lease = &bench.status("x")["lease"];
+    assert_eq!((&lease["state"], &lease["slot_state"]), (&"released".into(), &"cut_short".into()));
+}
+
+#[test]
+fn a_signal_reaches_the_command_of_a_guardian_that_is_stopped() {
+    let bench = Bench::new();
+    let (running, _) = start_with_children(&bench, "1h");
+    bench.await_guardian().signal(Signal::STOP);
+    running.signal(Signal::TERM);
+    running.wait().expect(143);
 }
 
 #[test]

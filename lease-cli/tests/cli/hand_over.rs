@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::io::Write;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use test_servers::Product;
+use tokio::time::sleep;
 
 use crate::bench::{Bench, Running, eventually, lease_file};
 use crate::schedule::{SLOT, expect_one_rerun, sql};
@@ -117,33 +120,57 @@ fn a_holder_that_is_asked_to_step_down_ends_its_command_as_a_signal_would_and_gi
     drop(waiter);
 }
 
-/// The one that stepped down is started again at once.
+/// The one that stepped down is started again at once, and the other does not hear of it but looks now and then.
 #[test]
 fn a_name_that_was_asked_for_does_not_bounce_back_between_two_loops() {
-    let bench = Bench::new();
-    let lease = lease_file();
-    let start = |who: &str| {
+    let bench = Bench::on_server(Product::MariaDb);
+    bench.run(&["migrate"]).expect(0);
+    let (lease, table) = (lease_file(), bench.table());
+    let start = |who: &str, ttl: &str| {
         let script = format!(
             "while ! [ -e end ]; do
-                 {lease} run x --ttl 6s --wait 10m -- sh -c 'echo {who} $LEASE_TERM >>leaders; exec sleep 1000'
+                 {lease} run x --table {table} --ttl {ttl} --wait 10m -- \\
+                     sh -c 'echo {who} $LEASE_TERM >>leaders; exec sleep 1000'
              done"
         );
         bench.spawn(bench.command("sh").args(["-c", &script]))
     };
-    let loops = [start("a"), start("b")];
     let leaders = |count: usize| {
         eventually("the next leader", || {
             let leaders = bench.await_file("leaders");
             (leaders.lines().count() >= count).then_some(leaders)
         })
     };
+    // It stands aside for 12 s, in which the other looks every 2 s.
+    let first = start("a", "30s");
     leaders(1);
+    let second = start("b", "6s");
+    eventually("two guardians", || (bench.guardians().len() == 2).then_some(()));
     bench.run(&["resign", "x"]).expect(0);
-    let leaders = leaders(2);
-    let leaders: Vec<&str> = leaders.lines().collect();
-    assert!(leaders == ["a 1", "b 2"] || leaders == ["b 1", "a 2"], "{leaders:?}");
+    assert_eq!(leaders(2), "a 1\nb 2\n");
     fs::write(bench.path("end"), "").unwrap();
-    drop(loops);
+    drop((first, second));
+}
+
+#[test]
+fn whoever_listens_for_a_name_hears_that_it_was_cleared() {
+    let bench = Bench::on_server(Product::Postgres);
+    let holder = hold(&bench, "1h", &["sleep", "1000"]);
+    holder.signal(Signal::KILL);
+    assert_eq!(holder.wait().code, None);
+    eventually("the end of the guardian", || bench.living().is_empty().then_some(()));
+    // By itself it looks every 20 minutes.
+    let words = ["run", "x", "--no-probe", "--ttl", "1h", "--wait", "2h", "--", "printenv", "LEASE_TERM"];
+    let waiter = bench.start(&words);
+    bench.in_postgres(async |session, table| {
+        let waits = "SELECT 1 FROM pg_stat_activity WHERE strpos(query, $1) > 0 AND pid <> pg_backend_pid()";
+        while session.query(waits, &[&table]).await?.is_empty() {
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    });
+    eventually("the name to be freed", || (bench.run(&["clear", "x"]).code == Some(0)).then_some(()));
+    assert_eq!(waiter.wait().expect(0).out, "2\n");
 }
 
 #[test]

@@ -131,7 +131,9 @@ fn an_instant_found_claimed_after_a_claim_that_failed_may_be_our_own() {
 fn what_only_looks_makes_no_table_and_run_makes_a_missing_one() {
     on_each(|bench, product| {
         for _ in 0..2 {
-            for arguments in [&["status", "x"][..], &["list"], &["slots"], &["slots", "x"], &["check"]] {
+            let slots = [&["slots"][..], &["slots", "x"]];
+            let others = [&["status", "x"][..], &["list"], &["check"], &["watch"], &["watch", "x"]];
+            for arguments in slots.into_iter().chain(others) {
                 let line = bench.run(arguments).expect_line(69);
                 assert!(line.contains("`lease migrate`"), "{product}: {line}");
                 assert!(!line.contains("migrate()"), "{line}");

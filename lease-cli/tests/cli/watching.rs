@@ -1,8 +1,10 @@
 //! `watch`, and which leases `list` shows, to people at narrow terminals and to programs.
 
 use std::fs;
+use std::process::Stdio;
 
-use rustix::process::Signal;
+use rustix::io::ioctl_fionread;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::bench::{Bench, Running, eventually, lease_file};
@@ -19,6 +21,14 @@ fn lines(watch: &Running, count: usize) -> Vec<String> {
     })
 }
 
+/// The lines that a watch has written, once the last of them holds this text.
+fn lines_up_to(watch: &Running, text: &str) -> Vec<String> {
+    eventually(&format!("a line with {text:?}"), || {
+        let lines: Vec<String> = watch.shown().split_inclusive('\n').map(str::to_owned).collect();
+        lines.last().is_some_and(|line| line.ends_with('\n') && line.contains(text)).then_some(lines)
+    })
+}
+
 fn json(lines: &[String]) -> Vec<Value> {
     lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -30,20 +40,17 @@ fn each_change_of_a_name_is_a_line_as_soon_as_it_is_seen() {
     let people = bench.start(&["watch", "x"]);
     let programs = bench.start(&["watch", "--prefix", "x", "--json"]);
     lines(&people, 1);
-    // Nobody has claimed a name yet that begins so; what is to be seen of this one begins with its end.
+    // That it was held may be seen too, or not.
     bench.run(&["run", "x", "--", "true"]).expect(0);
-    lines(&people, 2);
-    lines(&programs, 1);
+    lines_up_to(&people, " \"x\" released, last held by ");
+    lines_up_to(&programs, "\"released\"");
     let holder = bench.start(&["run", "x", "--ttl", "1h", "--", "sleep", "1000"]);
-    let shown = lines(&people, 3);
-    for (line, text) in
-        shown.iter().zip([" \"x\" never claimed\n", " \"x\" released, last held by ", " \"x\" held, by "])
-    {
-        assert!(line.starts_with("20") && line.contains(text), "{line}");
-    }
-    assert!(shown[2].ends_with(&format!(":{}, term 2\n", holder.pid())), "{}", shown[2]);
+    let shown = lines_up_to(&people, &format!(":{}, term 2\n", holder.pid()));
+    assert!(shown.iter().all(|line| line.starts_with("20")), "{shown:?}");
+    assert!(shown[0].ends_with("Z \"x\" never claimed\n"), "{shown:?}");
+    assert!(shown.last().unwrap().contains(" \"x\" held, by "), "{shown:?}");
 
-    let objects = json(&lines(&programs, 2));
+    let objects = json(&lines_up_to(&programs, "\"term\":2,"));
     for object in &objects {
         assert!(object["kind"] == "now" && object["name"] == "x" && object["now"].is_string(), "{object}");
         assert!(object["database"].as_str().unwrap().contains("leases.db"), "{object}");
@@ -73,6 +80,24 @@ fn a_watch_or_a_list_whose_reader_has_gone_ends_well() {
         assert_eq!(bench.await_file("code"), "0\n", "{arguments}");
         fs::remove_file(bench.path("code")).unwrap();
     }
+}
+
+#[test]
+fn a_signal_ends_a_watch_whose_reader_does_not_read() {
+    let bench = Bench::new();
+    bench.run(&["run", "x", "--", "true"]).expect(0);
+    let copy = "CREATE TEMP TABLE copy AS SELECT * FROM leases";
+    let copies =
+        (0..2_000).map(|i| format!("UPDATE copy SET name = 'x{i}'; INSERT INTO leases SELECT * FROM copy;"));
+    sql(&bench, &format!("BEGIN; {copy}; {} COMMIT", copies.collect::<String>()));
+    let mut watch = bench.lease(&["watch"]).stdout(Stdio::piped()).spawn().unwrap();
+    let pipe = watch.stdout.take().unwrap();
+    // A pipe takes 64 KiB, and holes at the ends of its pages.
+    eventually("a full pipe", || (ioctl_fionread(&pipe).unwrap() > 60_000).then_some(()));
+    kill_process(Pid::from_child(&watch), Signal::TERM).unwrap();
+    let status = eventually("the end of the watch", || watch.try_wait().unwrap());
+    assert_eq!(status.code(), Some(143));
+    drop(pipe);
 }
 
 #[test]
