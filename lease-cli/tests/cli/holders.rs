@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -61,9 +63,13 @@ fn a_refusal_says_who_holds_the_name_where_since_when_and_until_when() {
 fn a_refusal_says_that_the_holder_took_the_name_meanwhile() {
     let bench = Bench::new();
     let holder = hold(&bench);
-    // So young is a claim that came between ours and the look at the holder.
-    sql(&bench, "UPDATE leases SET claimed_at_ms = renewed_at_ms + 3600000");
-    let line = expect_refused(&bench, "held");
+    let mut waiting = bench.start(&["run", "x", "--wait", "2s", "--", "true"]);
+    // At each moment of the wait somebody takes it, so also after its beginning.
+    while !waiting.has_ended() {
+        sql(&bench, "UPDATE leases SET claimed_at_ms = CAST(unixepoch('subsec') * 1000 AS INTEGER)");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let line = waiting.wait().expect_line(75);
     assert!(line.contains("; it took the name while this claim was under way"), "{line}");
     drop(holder);
 }
