@@ -245,7 +245,7 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// `None`, the default, where the engine tells nothing: then who waits looks again and again.
     ///
     /// - Never waits and never fails: what it takes to hear is begun in the background, and while nobody
-    ///   [listens](Notifier::is_heard) need not go on.
+    ///   [listens](Notifier::is_heard) need not go on. It goes on no longer than there is a handle of the store.
     /// - Hints may be false, late or missing: each costs a look, or a wait until the next one. After a time in which it was
     ///   deaf (it had to connect, or to connect again) a store hints at any name, once.
     fn notices(&self) -> Option<Notices> {

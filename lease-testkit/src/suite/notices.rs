@@ -28,7 +28,8 @@ async fn is_heard(cx: &Context, notices: &mut Notices, name: &LeaseName) {
 
 pub(crate) async fn a_name_that_one_process_gives_back_is_heard_of_by_another_that_listens(cx: &Context) {
     // Where the engine tells nothing, there is nothing to keep.
-    let Some(mut notices) = cx.another_shared_store().await.notices() else { return };
+    let listening = cx.another_shared_store().await;
+    let Some(mut notices) = listening.notices() else { return };
     for _ in 0..3 {
         is_heard(cx, &mut notices, &cx.name("job")).await;
     }
@@ -37,7 +38,8 @@ pub(crate) async fn a_name_that_one_process_gives_back_is_heard_of_by_another_th
 pub(crate) async fn names_of_any_kind_can_be_told(cx: &Context) {
     let room = 191 - cx.prefix().len();
     let ends = ["it's; \"quoted\" \\ `back` $1 %s", "ä\u{1f980}", &"x".repeat(room)];
-    let mut notices = cx.another_shared_store().await.notices();
+    let listening = cx.another_shared_store().await;
+    let mut notices = listening.notices();
     for end in ends {
         let name = cx.name(end);
         cx.store.announce(&name).await.ok();
