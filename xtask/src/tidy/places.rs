@@ -185,7 +185,7 @@ mod tests {
                 "lease-core/src/run.rs:3: `sleep_until`",
             ]
         );
-        assert!(findings[0].contains("driver.rs, run.rs, watchdog.rs"), "{}", findings[0]);
+        assert!(findings[0].contains("driver.rs, events.rs, run.rs, watchdog.rs"), "{}", findings[0]);
     }
 
     #[test]
