@@ -181,8 +181,8 @@ impl Timings {
         self.0.renew
     }
 
-    /// How long a candidate waits between two looks at a held name, a third of the ttl (5 s by
-    /// default); up to a fifth of it more is added at random.
+    /// How long a candidate waits between two looks at a held name where the store hears of releases, a third of the
+    /// ttl (5 s by default); up to a fifth of it more is added at random. Where it hears nothing, it is [`renew`](Self::renew).
     pub fn campaign_interval(&self) -> Duration {
         self.0.ttl / 3
     }

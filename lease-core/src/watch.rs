@@ -43,13 +43,14 @@ impl Leases {
 pub enum Watched {
     /// The name as it is now: another term than before, or the same one held, expired or released.
     Now(Box<Sighting>),
-    /// The database cannot be read, which is told once, and again when the kind of the error is another. It is tried again; what is [`Now`](Self::Now) afterwards is said again,
-    /// changed or not.
+    /// The database cannot be read, which is told once, and again when the kind of the error is another. It is tried
+    /// again; what is [`Now`](Self::Now) afterwards is said again, changed or not.
     Away(Error),
 }
 
-/// A stream of what becomes of names, by looking again and again: once per [`renew`](crate::Timings::renew) interval, when a
-/// row expires, and where the store hears of releases at once, though not more often than every [`tick`](crate::Timings::tick) or 100 ms, whichever is less.
+/// A stream of what becomes of names, by looking again and again: once per [`renew`](crate::Timings::renew) interval,
+/// when a row expires, and where the store hears of releases at once, though not more often than every
+/// [`tick`](crate::Timings::tick) or 100 ms, whichever is less.
 ///
 /// Of one name nothing is told out of order, and nothing that was not so when it was looked at. Changes between two
 /// looks are told as the last of them: a term that came and went between them is not seen, and a renewal is no
