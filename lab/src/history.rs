@@ -1,0 +1,1 @@
+//! What processes believed and did.

@@ -1,0 +1,6 @@
+#![doc = include_str!("../README.md")]
+
+pub mod check;
+pub mod faults;
+pub mod history;
+pub mod simulate;

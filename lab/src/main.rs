@@ -1,0 +1,3 @@
+//! The lab, run as `cargo xtask simulate` and `cargo xtask faults`.
+
+fn main() {}

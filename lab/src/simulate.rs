@@ -1,0 +1,1 @@
+//! Whole clusters, simulated.
