@@ -83,7 +83,8 @@ impl Bench {
         runtime.block_on(async {
             let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
             tokio::spawn(connection);
-            session(client, self.table().to_owned()).await.unwrap();
+            let done = timeout(PATIENCE, session(client, self.table().to_owned())).await;
+            done.expect("what was to be done in PostgreSQL takes too long").unwrap();
         });
     }
 
@@ -326,8 +327,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        let ended = self.child.try_wait();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            let err = fs::read(&self.err).unwrap_or_default();
+            let (ended, err) = (ended.ok().flatten(), String::from_utf8_lossy(&err));
+            eprintln!("process {} had ended as {ended:?}, and had said: {err:?}", self.child.id());
+        }
     }
 }
 

@@ -161,10 +161,13 @@ fn whoever_listens_for_a_name_hears_that_it_was_cleared() {
     eventually("the end of the guardian", || bench.living().is_empty().then_some(()));
     // By itself it looks every 20 minutes.
     let words = ["run", "x", "--no-probe", "--ttl", "1h", "--wait", "2h", "--", "printenv", "LEASE_TERM"];
-    let waiter = bench.start(&words);
+    let joint = if bench.url().contains('?') { '&' } else { '?' };
+    let url = format!("{}{joint}application_name={}", bench.url(), bench.table());
+    let waiter = bench.spawn(bench.lease(&words).env("LEASE_DATABASE_URL", url));
     bench.in_postgres(async |session, table| {
-        let waits = "SELECT 1 FROM pg_stat_activity WHERE strpos(query, $1) > 0 AND pid <> pg_backend_pid()";
-        while session.query(waits, &[&table]).await?.is_empty() {
+        // One claims, and one listens.
+        let idle = "SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND state = 'idle'";
+        while session.query(idle, &[&table]).await?.len() < 2 {
             sleep(Duration::from_millis(20)).await;
         }
         Ok(())
