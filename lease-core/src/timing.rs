@@ -57,6 +57,8 @@ pub const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// The least margin: a database clock read in whole milliseconds can be early by almost one.
 const MARGIN_MIN: Duration = Duration::from_millis(1);
 
+const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(10);
+
 const DEFAULTS: TimingParts = TimingParts {
     ttl: Duration::from_secs(15),
     renew: Duration::from_secs(2),
@@ -176,9 +178,10 @@ impl Timings {
         self.0.renew / 20
     }
 
-    /// How long callers that wait on the same database should leave between attempts: the renew cadence.
+    /// How long callers that wait on the same database should leave between attempts that fail: the renew cadence, and ten seconds
+    /// at most, so that a moment's failure costs who waits under a long ttl no more than that.
     pub fn retry_interval(&self) -> Duration {
-        self.0.renew
+        self.0.renew.min(RETRY_INTERVAL_MAX)
     }
 
     /// How long a candidate waits between two looks at a held name where the store hears of releases, a third of the
@@ -264,6 +267,13 @@ mod tests {
         let quick = Timings::from_ttl(Duration::from_secs(3)).unwrap();
         assert_eq!(quick.parts().deadline, Duration::from_secs(2));
         assert_eq!(quick.parts().grace, Duration::from_millis(900));
+    }
+
+    #[test]
+    fn who_waits_under_a_long_ttl_tries_again_soon_after_a_failure() {
+        let hour = Timings::from_ttl(Duration::from_secs(3600)).unwrap();
+        assert_eq!((hour.renew(), hour.retry_interval()), (Duration::from_secs(480), RETRY_INTERVAL_MAX));
+        assert_eq!(Timings::default().retry_interval(), Timings::default().renew());
     }
 
     #[test]

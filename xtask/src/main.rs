@@ -4,6 +4,8 @@ mod backend;
 mod bench;
 mod ci;
 mod db;
+mod lab;
+mod lanes;
 mod servers;
 mod step;
 mod test;
@@ -43,6 +45,9 @@ enum Chore {
         /// Run the tests of one backend, with the servers that it needs
         #[arg(long, value_enum)]
         backend: Option<Backend>,
+        /// Check beside them all else that a change must pass
+        #[arg(long)]
+        checks: bool,
         /// Arguments for `cargo test`
         #[arg(allow_hyphen_values = true)]
         arguments: Vec<String>,
@@ -55,6 +60,40 @@ enum Chore {
     /// Nothing passes or fails by it: each figure stands beside its goal. All that was measured is left
     /// as JSON in `target/bench`. The database servers are found or started as for the tests.
     Bench(bench::Choice),
+    /// Search the model of the protocol for a state in which it breaks a promise
+    ///
+    /// Arguments are handed on: `--tier nightly` searches further, `--holes` shows the known limits, `--help` tells the rest.
+    Model {
+        /// Arguments for the model
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Simulate whole clusters with faults, in virtual time
+    ///
+    /// Arguments are handed on: `--hours N`, `--seed S`, `--tier nightly`; `--help` tells the rest.
+    Simulate {
+        /// Arguments for the simulation
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Plant known mistakes in the library and see the simulation find each
+    Planted {
+        /// Arguments for the lab
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Attack processes on real servers, and judge their histories
+    ///
+    /// The database servers are found or started as for the tests. Further arguments are handed on: `--minutes N`, `--seed S`,
+    /// `--kinds a,b`, `--tier nightly`; `-- --help` tells the rest.
+    Faults {
+        /// Attack on this database only; may be given more than once
+        #[arg(long, value_enum)]
+        backend: Vec<Backend>,
+        /// Arguments for the lab
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Database servers that stay between runs of tests
     Db {
         #[command(subcommand)]
@@ -71,10 +110,14 @@ fn main() -> ExitCode {
     let root = workspace();
     let outcome = match Arguments::parse().chore {
         Chore::Ci { no_test } => ci::run(&root, no_test),
-        Chore::Test { backend, arguments, for_programs } => {
-            test::run(&root, &Tests { backend, arguments, for_programs })
+        Chore::Test { backend, checks, arguments, for_programs } => {
+            test::run(&root, &Tests { backend, arguments, for_programs, checks })
         }
         Chore::Bench(choice) => bench::run(&root, &choice),
+        Chore::Model { arguments } => lab::run(&root, "model", &arguments),
+        Chore::Simulate { arguments } => lab::run(&root, "simulate", &arguments),
+        Chore::Planted { arguments } => lab::run(&root, "planted", &arguments),
+        Chore::Faults { backend, arguments } => lab::faults(&root, &backend, &arguments),
         Chore::Db { action } => db::run(&action),
         Chore::Tidy => tidy::run(&root),
     };

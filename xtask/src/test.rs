@@ -10,8 +10,8 @@ use std::time::Instant;
 use test_servers::Product;
 
 use crate::backend::Backend;
-use crate::step::{Failure, Step, Tool, require};
-use crate::{db, servers};
+use crate::step::{Failure, Step, Tool, announce, require};
+use crate::{db, lanes, servers};
 
 const TOOLS: &[Tool] = &[
     Tool {
@@ -30,6 +30,8 @@ pub(crate) struct Tests {
     pub(crate) arguments: Vec<String>,
     /// For the test programs.
     pub(crate) for_programs: Vec<String>,
+    /// Whether all else that a change must pass is checked beside.
+    pub(crate) checks: bool,
 }
 
 /// Runs the steps one after another and ends with the first that fails. Nothing is said after the
@@ -37,6 +39,9 @@ pub(crate) struct Tests {
 pub(crate) fn run(root: &Path, tests: &Tests) -> Result<(), Failure> {
     if tests.arguments.iter().any(|argument| argument.starts_with("--backend")) {
         return Err(Failure::new("write --backend before the arguments of `cargo test`"));
+    }
+    if tests.checks && !is_whole(tests) {
+        return Err(Failure::new("--checks belongs to a run of every test"));
     }
     require(TOOLS)?;
     let since = Instant::now();
@@ -49,7 +54,31 @@ pub(crate) fn run(root: &Path, tests: &Tests) -> Result<(), Failure> {
     if !products.is_empty() && env::var_os(THREADS).is_none() {
         environment.push((THREADS, threads().to_string()));
     }
-    steps(tests).iter().try_for_each(|step| step.run(root, since, &environment))
+    for step in steps(tests) {
+        step.run(root, since, &environment)?;
+    }
+    if !is_whole(tests) {
+        return Ok(());
+    }
+    announce(since, &format!("tests: cargo {}, {LANES} at a time", WHOLE.join(" ")));
+    let programs = lanes::build(root, WHOLE)?;
+    if programs.is_empty() {
+        return Err(Failure::new("cargo has built no test program"));
+    }
+    let programs = programs.iter().map(|program| program.job(&tests.for_programs, &environment)).collect();
+    let checks = tests.checks.then(|| lanes::of_this_program(root, &["ci", "--no-test"])).transpose()?;
+    lanes::run(programs, checks, LANES, since)
+}
+
+/// How many test programs run at a time. Three keep two cores busy.
+const LANES: usize = 3;
+
+/// All that is run beside the documentation tests.
+const WHOLE: &[&str] = &["test", "--locked", "--workspace", "--lib", "--bins", "--tests", "--examples"];
+
+/// Whether every test is run, none being chosen.
+fn is_whole(tests: &Tests) -> bool {
+    tests.backend.is_none() && tests.arguments.is_empty()
 }
 
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -59,7 +88,8 @@ fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).max(8)
 }
 
-/// The documentation tests come first: a crate without any would close the run with "0 passed".
+/// The documentation tests come first: a crate without any would close the run with "0 passed". Of a whole run the other tests
+/// are no step: they run [side by side](lanes).
 ///
 /// With a backend, packages or targets chosen by the caller nothing of ours is added to the choice.
 fn steps(tests: &Tests) -> Vec<Step> {
@@ -81,10 +111,11 @@ fn steps(tests: &Tests) -> Vec<Step> {
     if tests.arguments.iter().any(|argument| chooses(argument)) {
         return vec![step("tests", &[])];
     }
-    vec![
-        step("documentation tests", &["--workspace", "--doc"]),
-        step("tests", &["--workspace", "--lib", "--bins", "--tests", "--examples"]),
-    ]
+    let documentation = step("documentation tests", &["--workspace", "--doc"]);
+    if is_whole(tests) {
+        return vec![documentation];
+    }
+    vec![documentation, step("tests", &["--workspace", "--lib", "--bins", "--tests", "--examples"])]
 }
 
 /// The servers that the tests need.
@@ -158,7 +189,7 @@ mod tests {
 
     fn tests(backend: Option<Backend>, arguments: &[&str], for_programs: &[&str]) -> Tests {
         let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect();
-        Tests { backend, arguments: owned(arguments), for_programs: owned(for_programs) }
+        Tests { backend, arguments: owned(arguments), for_programs: owned(for_programs), checks: false }
     }
 
     fn shown(backend: Option<Backend>, arguments: &[&str], for_programs: &[&str]) -> Vec<String> {
@@ -172,12 +203,13 @@ mod tests {
     #[test]
     fn the_documentation_tests_come_first_so_that_the_run_closes_on_executed_tests() {
         assert_eq!(
-            shown(None, &[], &[]),
-            [
-                "cargo test --locked --workspace --doc",
-                "cargo test --locked --workspace --lib --bins --tests --examples",
-            ]
+            shown(None, &[], &["--nocapture"]),
+            ["cargo test --locked --workspace --doc -- --nocapture"]
         );
+        assert!(is_whole(&tests(None, &[], &["--nocapture"])));
+        for (backend, arguments) in [(Some(Backend::Sqlite), &[][..]), (None, &["renewal"])] {
+            assert!(!is_whole(&tests(backend, arguments, &[])), "{arguments:?}");
+        }
     }
 
     #[test]

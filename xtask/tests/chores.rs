@@ -211,8 +211,28 @@ fn the_arguments_of_the_test_programs_alone_reach_them() {
     let cargo = FakeCargo::that_fails("nothing");
     let output = cargo.run(&["test", "--", "--nocapture"]);
     assert!(output.status.success(), "{output:?}");
-    let asked = cargo.asked();
-    assert_eq!(asked[1], "test --locked --workspace --lib --bins --tests --examples -- --nocapture");
+    assert_eq!(cargo.asked()[0], "test --locked --workspace --doc -- --nocapture");
+    assert!(text(&output.stdout).ends_with("told --nocapture\n"), "{output:?}");
+}
+
+#[test]
+fn a_whole_run_shows_what_each_program_said_and_names_those_that_failed() {
+    let cargo = FakeCargo::that_fails("nothing");
+    let output = cargo.command(&["test"]).env("FAKE_PROGRAM_FAILS", "yes").output().unwrap();
+    assert_eq!(output.status.code(), Some(101), "{output:?}");
+    assert!(text(&output.stdout).contains("Running lease-core test fake ("), "{output:?}");
+    assert!(text(&output.stdout).contains("told \n"), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("lease-core test fake: test a has been running for over 60 seconds\n"), "{said}");
+    assert!(said.ends_with("lease-core test fake: failed: exit status: 7\n"), "{said}");
+}
+
+#[test]
+fn tests_that_cannot_be_built_end_the_run_with_the_exit_code_of_cargo() {
+    let cargo = FakeCargo::that_fails("--no-run");
+    let output = cargo.run(&["test"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(text(&output.stderr).contains("the tests cannot be built"), "{output:?}");
 }
 
 #[test]
@@ -257,27 +277,42 @@ fn the_tests_are_told_of_a_server_that_ends_with_the_run() {
 }
 
 #[test]
-fn ci_runs_every_check_and_no_test_when_one_fails() {
+fn ci_runs_every_check_also_when_one_fails() {
     let cargo = FakeCargo::that_fails("clippy --locked --workspace");
-    let output = cargo.run(&["ci"]);
+    let output = cargo.run(&["ci", "--no-test"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let asked = cargo.asked();
     let commands: Vec<&str> = asked.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(commands, ["fmt", "clippy", "clippy", "build", "doc", "doc", "tree"]);
+    assert_eq!(commands, ["fmt", "clippy", "clippy", "check", "doc", "doc", "tree"]);
     let summary = "xtask: failed: clippy; passed: format, lease-sqlite on the \
-                   system's SQLite, lease-sqlite beside sqlx, docs, docs of private items, tidy; the tests were not run\n";
+                   system's SQLite, lease-sqlite beside sqlx, docs, docs of private items, tidy\n";
     assert!(text(&output.stderr).ends_with(summary), "{output:?}");
 }
 
 #[test]
-fn ci_ends_with_the_tests_unless_told_otherwise() {
+fn ci_checks_beside_the_tests_which_have_the_last_word() {
     let cargo = FakeCargo::that_fails("nothing");
     assert!(cargo.run(&["ci", "--no-test"]).status.success());
-    let checks = cargo.asked();
-    assert!(!checks.iter().any(|line| line.starts_with("test")), "{checks:?}");
-    assert!(cargo.run(&["ci"]).status.success());
-    let last = "test --locked --workspace --lib --bins --tests --examples";
-    assert_eq!(cargo.asked().last().map(String::as_str), Some(last));
+    assert!(!cargo.asked().iter().any(|line| line.starts_with("test")), "{:?}", cargo.asked());
+    let output = cargo.run(&["ci"]);
+    assert!(output.status.success(), "{output:?}");
+    let said = text(&output.stdout);
+    let [checks, program] = ["Running cargo xtask ci --no-test (", "Running lease-core test fake ("]
+        .map(|head| said.find(head).unwrap_or_else(|| panic!("{head}: {said}")));
+    assert!(checks < program && said.ends_with("told \n"), "{said}");
+}
+
+#[test]
+fn a_check_that_fails_beside_the_tests_is_said_last_and_fails_the_run() {
+    let output = FakeCargo::that_fails("clippy --locked --workspace").run(&["test", "--checks"]);
+    assert_eq!(output.status.code(), Some(101), "{output:?}");
+    assert!(
+        text(&output.stderr).ends_with("cargo xtask ci --no-test: failed: exit status: 1\n"),
+        "{output:?}"
+    );
+    assert!(text(&output.stdout).contains("xtask: failed: clippy; passed: "), "{output:?}");
+    let part = FakeCargo::that_fails("nothing").run(&["test", "--checks", "renewal"]);
+    assert!(text(&part.stderr).contains("--checks belongs to"), "{part:?}");
 }
 
 #[test]

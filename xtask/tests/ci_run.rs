@@ -30,11 +30,11 @@ fn asked(folder: &TempDir) -> String {
 }
 
 #[test]
-fn it_runs_the_checks_and_then_the_tests_and_has_no_last_word() {
+fn it_runs_the_tests_with_the_checks_and_has_no_last_word() {
     let folder = tempfile::tempdir().unwrap();
     let output = ci_run(&folder).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(asked(&folder), "fetch --locked\nxtask ci --no-test\nxtask test\n");
+    assert_eq!(asked(&folder), "fetch --locked\nxtask test --checks\n");
     assert_eq!((output.stdout, output.stderr), (Vec::new(), Vec::new()));
 }
 
@@ -43,7 +43,7 @@ fn nothing_goes_on_after_it_is_told_to_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut script = ci_run(&folder).env("FAKE_CARGO_TAKES_LONG", "xtask test").spawn().unwrap();
     let since = Instant::now();
-    while !asked(&folder).ends_with("xtask test\n") {
+    while !asked(&folder).ends_with("xtask test --checks\n") {
         assert!(since.elapsed() < Duration::from_secs(60), "not within a minute: {:?}", asked(&folder));
         thread::sleep(Duration::from_millis(10));
     }
@@ -53,6 +53,6 @@ fn nothing_goes_on_after_it_is_told_to_end() {
     // To its end: until all who could write to it are gone.
     script.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(!script.wait().unwrap().success());
-    assert_eq!(asked(&folder), "fetch --locked\nxtask ci --no-test\nxtask test\n");
+    assert_eq!(asked(&folder), "fetch --locked\nxtask test --checks\n");
     assert!(said.contains(".ci/run: stopped after "), "{said}");
 }

@@ -5,3 +5,16 @@ echo "$*" >>"$FAKE_CARGO_ASKED"
 echo "$LEASE_TEST_POSTGRES_URL" >"$FAKE_CARGO_ASKED.url"
 case "$*" in *"$FAKE_CARGO_FAILS"*) exit 3 ;; esac
 case "$*" in *"${FAKE_CARGO_TAKES_LONG-nothing}"*) sleep 120 && echo done >>"$FAKE_CARGO_ASKED" ;; esac
+# A test program is built: one that says what it is told, and fails when $FAKE_PROGRAM_FAILS is set.
+case "$*" in *--no-run*) ;; *) exit 0 ;; esac
+folder=$PWD/lease-core
+cat >"$FAKE_CARGO_ASKED.program" <<'PROGRAM'
+#!/bin/sh
+echo "test a has been running for over 60 seconds"
+echo "told $*"
+[ -z "$FAKE_PROGRAM_FAILS" ] || exit 7
+PROGRAM
+chmod +x "$FAKE_CARGO_ASKED.program"
+echo '{"reason":"build-script-executed"}'
+echo '{"reason":"compiler-artifact","manifest_path":"'"$folder"'/Cargo.toml","target":{"kind":["lib"],"name":"no"},"profile":{"test":false},"executable":null}'
+echo '{"reason":"compiler-artifact","manifest_path":"'"$folder"'/Cargo.toml","target":{"kind":["test"],"name":"fake"},"profile":{"test":true},"executable":"'"$FAKE_CARGO_ASKED"'.program"}'
