@@ -40,8 +40,8 @@ impl Good {
     /// The same, whoever has seen what: of a lease that stays lost.
     pub(crate) fn kept(&self, started: Moment) {
         let keep = |present| Some(word(started).max(present & !SEEN_PASSED) | present & SEEN_PASSED);
-        // It always is.
-        drop(self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, keep));
+        // It always is kept.
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, keep);
     }
 }
 

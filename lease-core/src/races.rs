@@ -43,5 +43,6 @@ fn run(scheduler: impl Scheduler + 'static, scenario: impl Fn() + Send + Sync + 
 }
 
 fn number(variable: &str, default: u64) -> u64 {
-    env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
+    env::var(variable)
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use super::world::{World, after_claim, join, spawn};
 use super::explore;
+use super::world::{World, after_claim, join, spawn};
 use crate::clock::Clock;
 
 #[test]
 fn an_alarm_rings_once_or_was_dropped_before_whoever_rings() {
-    explore(2_000, || {
+    explore(400, || {
         let world = World::new();
         let rung = Arc::new(AtomicUsize::new(0));
         let ring = |kept: &Arc<AtomicUsize>| {

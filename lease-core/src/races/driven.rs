@@ -66,7 +66,7 @@ fn is_given_back(event: &Transition) -> bool {
 
 #[test]
 fn a_lease_dropped_beside_its_work_is_given_back_once_and_after_it() {
-    explore(500, || {
+    explore(250, || {
         let Driven { world, driver, lease, state } = Driven::start(false);
         drop(state);
         let works = [work(lease.tenure(), &world.store), work(lease.tenure(), &world.store)];
@@ -83,7 +83,7 @@ fn a_lease_dropped_beside_its_work_is_given_back_once_and_after_it() {
 
 #[test]
 fn a_release_answers_when_the_name_is_free_whoever_else_releases_or_shuts_down() {
-    explore(500, || {
+    explore(250, || {
         let Driven { world, driver, lease, state } = Driven::start(false);
         drop(state);
         let lease = Arc::new(lease);
@@ -106,7 +106,7 @@ fn a_release_answers_when_the_name_is_free_whoever_else_releases_or_shuts_down()
 
 #[test]
 fn a_shutdown_ends_an_idle_lease_and_waits_for_one_with_work() {
-    explore(500, || {
+    explore(250, || {
         let Driven { world, driver, lease, state } = Driven::start(false);
         let (client, store) = (Arc::clone(&world.client), Arc::clone(&world.store));
         let closing = spawn(move || {
@@ -134,7 +134,7 @@ fn a_shutdown_ends_an_idle_lease_and_waits_for_one_with_work() {
 
 #[test]
 fn the_end_of_a_round_is_recorded_once_and_in_place_of_the_release() {
-    explore(500, || {
+    explore(250, || {
         let Driven { world, driver, lease, state } = Driven::start(true);
         drop(state);
         let works = [work(lease.tenure(), &world.store), work(lease.tenure(), &world.store)];
@@ -156,7 +156,7 @@ fn the_end_of_a_round_is_recorded_once_and_in_place_of_the_release() {
 
 #[test]
 fn a_lease_that_the_database_refuses_beside_its_end_is_lost_once_and_released_at_most_once() {
-    explore(500, || {
+    explore(250, || {
         let Driven { world, driver, lease, state } = Driven::start(false);
         drop(state);
         let work = work(lease.tenure(), &world.store);

@@ -13,7 +13,7 @@ fn past_the_grace() -> Duration {
 
 #[test]
 fn work_that_begins_beside_a_loss_is_refused_or_has_its_grace_and_then_fails_once() {
-    explore(2_000, || {
+    explore(400, || {
         let world = World::new();
         let (lease, state) = world.lease(false);
         let refused = Arc::clone(&state);
@@ -33,7 +33,7 @@ fn work_that_begins_beside_a_loss_is_refused_or_has_its_grace_and_then_fails_onc
 
 #[test]
 fn work_that_ends_within_the_grace_never_fails_however_many_hold_its_tenure() {
-    explore(2_000, || {
+    explore(400, || {
         let world = World::new();
         let (lease, state) = world.lease(false);
         let tenure = lease.tenure();
@@ -53,7 +53,7 @@ fn work_that_ends_within_the_grace_never_fails_however_many_hold_its_tenure() {
 
 #[test]
 fn work_that_ends_as_its_grace_does_fails_at_most_once_and_not_after_the_name_was_given_back() {
-    explore(2_000, || {
+    explore(400, || {
         let world = World::new();
         let (lease, state) = world.lease(false);
         let tenure = lease.tenure();
@@ -79,7 +79,7 @@ fn work_that_ends_as_its_grace_does_fails_at_most_once_and_not_after_the_name_wa
 
 #[test]
 fn a_lease_is_not_given_up_as_idle_beside_work_that_begins() {
-    explore(3_000, || {
+    explore(600, || {
         let world = World::new();
         let (lease, state) = world.lease(false);
         let giving_up = Arc::clone(&state);

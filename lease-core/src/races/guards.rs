@@ -11,7 +11,7 @@ use crate::{LossReason, Timings};
 
 #[test]
 fn of_a_commit_and_the_end_of_its_session_exactly_one_takes_place() {
-    explore(2_500, || {
+    explore(500, || {
         let world = World::new();
         let (lease, state) = world.lease(false);
         let tenure = lease.tenure();
@@ -44,7 +44,7 @@ fn of_a_commit_and_the_end_of_its_session_exactly_one_takes_place() {
 
 #[test]
 fn a_transaction_that_is_left_open_is_ended_and_one_that_is_over_is_left_alone() {
-    explore(2_500, || {
+    explore(500, || {
         let world = World::new();
         let (lease, state) = world.lease(false);
         let tenure = lease.tenure();

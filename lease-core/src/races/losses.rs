@@ -8,6 +8,7 @@ use shuttle::future::block_on;
 
 use super::world::{World, after_claim, join, spawn};
 use super::{exhaust, explore};
+use crate::good::Good;
 use crate::state::LeaseState;
 use crate::{LossReason, Timings};
 
@@ -29,7 +30,7 @@ fn look_on(state: &LeaseState) {
 
 #[test]
 fn of_several_losses_one_reason_stays_and_all_are_told_it() {
-    explore(1_500, || {
+    explore(400, || {
         let world = World::new();
         let (lease, state) = world.lease(false);
         let tenures = [lease.tenure(), lease.tenure()];
@@ -55,31 +56,25 @@ fn of_several_losses_one_reason_stays_and_all_are_told_it() {
 }
 
 #[test]
-fn of_two_losses_one_reason_stays_in_every_order() {
+fn a_renewal_at_the_deadline_and_two_looks_at_it_say_the_same_in_every_order() {
     exhaust(200_000, || {
-        let world = World::new();
-        let (lease, state) = world.lease(false);
-        let refused = Arc::clone(&state);
-        let refusing = spawn(move || refused.lose(&LossReason::Refused));
-        drop(lease);
-        let first = state.reason().unwrap();
-        refusing.join().unwrap();
-        assert_eq!(discriminant(&state.reason().unwrap()), discriminant(&first));
-        drop(state);
-        assert!(world.end().loss().is_some());
+        let good = Arc::new(Good::new(after_claim(Duration::ZERO)));
+        let renewing = Arc::clone(&good);
+        let renewing = spawn(move || renewing.renewed(after_claim(Duration::from_secs(2))));
+        let look = || good.lasts(deadline(), after_claim(deadline()));
+        let (first, second) = (look(), look());
+        let counts = renewing.join().unwrap();
+        assert_eq!((first, second), (counts, counts));
     });
 }
 
 #[test]
 fn a_renewal_that_lands_at_the_deadline_counts_or_does_not_and_revives_nothing() {
-    explore(3_000, || {
+    explore(600, || {
         let world = World::new();
         let (lease, state) = world.lease(false);
         let (clock, renewed, looker) = (Arc::clone(&world.clock), Arc::clone(&state), Arc::clone(&state));
-        let others = [
-            spawn(move || clock.advance(deadline())),
-            spawn(move || look_on(&looker)),
-        ];
+        let others = [spawn(move || clock.advance(deadline())), spawn(move || look_on(&looker))];
         let counts = spawn(move || renewed.renewed(after_claim(Duration::from_secs(2))));
         join(others);
         let counts = counts.join().unwrap();
@@ -94,7 +89,7 @@ fn a_renewal_that_lands_at_the_deadline_counts_or_does_not_and_revives_nothing()
 
 #[test]
 fn a_carried_renewal_counts_unless_the_loss_came_first_and_an_old_alarm_is_no_loss() {
-    explore(2_000, || {
+    explore(400, || {
         let world = World::new();
         let (lease, state) = world.lease(false);
         let tenure = lease.tenure();
@@ -121,7 +116,7 @@ fn a_carried_renewal_counts_unless_the_loss_came_first_and_an_old_alarm_is_no_lo
 
 #[test]
 fn a_step_down_that_is_asked_beside_a_loss_and_the_end_is_told_before_them_or_not_at_all() {
-    explore(1_500, || {
+    explore(400, || {
         let world = World::new();
         let (lease, state) = world.lease(false);
         let tenure = lease.tenure();

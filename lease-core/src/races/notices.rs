@@ -44,5 +44,5 @@ fn no_release_goes_unheard_between_the_look_and_the_wait_in_every_order() {
 
 #[test]
 fn a_release_among_more_than_are_kept_is_heard_as_one_of_any_name() {
-    explore(300, || give_back_to_a_waiter(80));
+    explore(50, || give_back_to_a_waiter(80));
 }

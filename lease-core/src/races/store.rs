@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use shuttle::future::yield_now;
 
 use crate::store::{
-    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, Listing, Observed, Page,
-    ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError, UnfinishedSlot, VerifyAnswer,
+    Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, FinishAnswer, Holding, Inspection, Listing, Observed,
+    Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError, UnfinishedSlot,
+    VerifyAnswer,
 };
 use crate::{Holder, LeaseName, LeaseStore, Slot, Term};
 
@@ -126,7 +127,11 @@ impl LeaseStore for RowStore {
         unreachable!()
     }
 
-    async fn unfinished_slots(&self, _: &[LeaseName], _: Duration) -> Result<Vec<UnfinishedSlot>, StoreError> {
+    async fn unfinished_slots(
+        &self,
+        _: &[LeaseName],
+        _: Duration,
+    ) -> Result<Vec<UnfinishedSlot>, StoreError> {
         unreachable!()
     }
 

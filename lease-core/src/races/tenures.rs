@@ -10,7 +10,7 @@ use crate::driver::Command;
 
 #[test]
 fn the_last_of_several_tenures_is_told_of_once_and_who_waits_for_it_wakes_up() {
-    explore(2_000, || {
+    explore(400, || {
         let mut world = World::new();
         let (lease, state) = world.lease(false);
         let tenure = lease.tenure();
@@ -32,13 +32,14 @@ fn the_last_of_several_tenures_is_told_of_once_and_who_waits_for_it_wakes_up() {
 #[test]
 fn who_waits_for_the_last_tenure_wakes_up_in_every_order() {
     exhaust(200_000, || {
-        let world = World::new();
+        let world = World::without_events();
         let (lease, state) = world.lease(false);
-        let tenure = lease.tenure();
-        let dropping = spawn(move || drop(tenure));
+        state.tenure_begins();
+        let ending = Arc::clone(&state);
+        let ending = spawn(move || assert!(ending.tenure_ends()));
         block_on(state.work_gone());
         assert!(!state.work_may_run());
-        dropping.join().unwrap();
+        ending.join().unwrap();
         drop((lease, state));
         world.end();
     });

@@ -14,7 +14,7 @@ use super::store::RowStore;
 use crate::client::Client;
 use crate::clock::{Alarm, AlarmBook, Clock, Moment, Ring};
 use crate::driver::Command;
-use crate::events::{Events, Transition};
+use crate::events::{EventHook, Events, Transition};
 use crate::state::{LeaseState, Setup};
 use crate::{Instance, Lease, LossReason, Term, Timings};
 
@@ -41,16 +41,25 @@ pub(super) struct Told {
 
 impl World {
     pub(super) fn new() -> Self {
+        Self::made(true)
+    }
+
+    /// With fewer steps in it.
+    pub(super) fn without_events() -> Self {
+        Self::made(false)
+    }
+
+    fn made(with_events: bool) -> Self {
         let clock = Arc::new(TestClock { now: AtomicU64::new(nanos(CLAIMED)), book: Arc::default() });
         let told = Arc::new(Mutex::new(Vec::new()));
         let (until_gone, all_told) = mpsc::channel::<()>();
         let until_failed = until_gone.clone();
         let tell = Arc::clone(&told);
-        let events = Events::start(Arc::new(move |event: &crate::Event| {
+        let hook: EventHook = Arc::new(move |event| {
             let _until_gone = &until_gone;
             tell.lock().unwrap().push(event.what.clone());
-        }))
-        .unwrap();
+        });
+        let events = if with_events { Events::start(hook).unwrap() } else { Events::default() };
         let stuck = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&stuck);
         let setup = Arc::new(Setup {
