@@ -204,7 +204,7 @@ pub(crate) struct DatabaseArguments {
     pub(crate) table: String,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write 1500ms, 30s, 5m or 1h30m, for example"))
 }

@@ -4,6 +4,8 @@
 compile_error!("`lease run` guards its command with process groups and signals: only Unix has them");
 
 mod args;
+#[cfg(test)]
+mod bad_values;
 mod claim;
 mod clear;
 mod command;
@@ -79,19 +81,22 @@ fn perform(arguments: Option<Arguments>) -> Result<u8, Failure> {
 
 /// `None`: help or the version was asked for, and given.
 fn parse(words: Vec<OsString>) -> Result<Option<Arguments>, Failure> {
-    let error = match Arguments::try_parse_from(words) {
-        Ok(arguments) => return Ok(Some(arguments)),
-        Err(error) => error,
-    };
-    let text = error.render().to_string();
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return answer(&text).map(|()| None);
+    match Arguments::try_parse_from(words) {
+        Ok(arguments) => Ok(Some(arguments)),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            answer(&error.render().to_string()).map(|()| None)
+        }
+        Err(error) => Err(refused(&error)),
     }
+}
+
+fn refused(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
     // The problem and the tips; the usage that follows would make it a page.
     let problem = text.split("\n\nUsage:").next().unwrap_or_default();
     let problem = problem.strip_prefix("error: ").unwrap_or(problem);
     let problem = problem.trim_end().trim_end_matches("For more information, try '--help'.").trim_end();
-    Err(Failure::usage(format!("{problem}; see lease --help")))
+    Failure::usage(format!("{problem}; see lease --help"))
 }
 
 async fn migrate(arguments: &DatabaseArguments) -> Result<u8, Failure> {

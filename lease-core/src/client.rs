@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::attempt::attempt;
 use crate::driver::{Command, in_background};
@@ -15,6 +14,8 @@ use crate::error::{Asked, Error};
 use crate::give_back::announce;
 use crate::state::Setup;
 use crate::store::StoreError;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::watch;
 use crate::{Instance, LeaseName, LeaseStore, Probe};
 
 pub(crate) struct Client {

@@ -70,7 +70,7 @@ pub(crate) fn in_background(runtime: &Handle, future: impl Future<Output = ()> +
 }
 
 /// Renews and releases until every handle has gone and every lease is settled.
-async fn drive(
+pub(crate) async fn drive(
     store: Arc<dyn LeaseStore>,
     setup: Arc<Setup>,
     mut commands: mpsc::UnboundedReceiver<Command>,

@@ -2,9 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
 
+use crate::sync::{mpsc, thread};
 use crate::{LeaseName, LossReason, Term};
 
 /// A lease of this process has changed.

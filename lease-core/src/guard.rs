@@ -9,11 +9,10 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 use crate::clock::Moment;
 use crate::state::LeaseState;
 use crate::store::StoreError;
+use crate::sync::watch;
 use crate::{ErrorKind, LossReason, Tenure};
 
 /// How a guarded transaction came to its end, other than by being committed.

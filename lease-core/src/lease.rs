@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::oneshot;
 
@@ -13,6 +12,7 @@ use crate::error::Error;
 use crate::give_back::Finish;
 use crate::state::{LeaseState, Settled};
 use crate::store::{FinishAnswer, RenewAnswer};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{ErrorKind, Health, Holder, LeaseName, LossReason, Moment, Slot, Tenure, Term};
 
 /// A lease, renewed in the background from the moment it was granted: none is held unrenewed by accident.

@@ -1,17 +1,19 @@
 //! What a lease, its tenures, the driver and the watchdog share.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::clock::{Alarm, Clock, Moment};
 use crate::events::{Events, Transition};
+use crate::good::Good;
 use crate::health::Health;
 use crate::store::StoreError;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard, watch};
 use crate::watchdog;
 use crate::{ErrorKind, Holder, LeaseName, Term, Timings};
 
@@ -83,8 +85,8 @@ pub(crate) struct LeaseState {
     /// The round of a slot: it is its owner who says whether it has run to its end, so no shutdown gives it up.
     is_round: bool,
     pub(crate) setup: Arc<Setup>,
-    /// Nanoseconds on the clock at which the last successful attempt started.
-    good: AtomicU64,
+    /// When the last successful attempt started.
+    good: Good,
     /// Nanoseconds on the clock at which the last attempt started: no statement of ours that moves the expiry is younger.
     sent: AtomicU64,
     lost: AtomicBool,
@@ -144,7 +146,7 @@ impl LeaseState {
             term,
             is_round,
             setup,
-            good: AtomicU64::new(nanos(claim_started)),
+            good: Good::new(claim_started),
             sent: AtomicU64::new(nanos(claim_started)),
             lost: AtomicBool::new(false),
             status: watch::Sender::new(Status::default()),
@@ -173,12 +175,12 @@ impl LeaseState {
 
     /// When the last successful attempt started.
     pub(crate) fn good(&self) -> Moment {
-        moment(self.good.load(Ordering::Acquire))
+        self.good.started()
     }
 
     /// Reads the clock: begun after the deadline it is never true.
     pub(crate) fn check(&self) -> bool {
-        !self.lost.load(Ordering::Acquire) && self.now() < self.deadline()
+        !self.lost.load(Ordering::Acquire) && self.good.lasts(self.setup.timings.deadline(), self.now())
     }
 
     pub(crate) fn health(&self) -> Health {
@@ -201,19 +203,16 @@ impl LeaseState {
         if self.held().is_err() {
             return false;
         }
-        // Another thread may have counted a later one meanwhile.
-        let replaced = moment(self.good.fetch_max(nanos(started), Ordering::AcqRel));
-        *lock(&self.last_error) = None;
-        // Somebody may have seen the deadline pass while we were between the two looks.
-        if self.now() >= replaced + self.setup.timings.deadline() {
-            self.lose_by_deadline();
+        // Somebody may have seen the deadline pass meanwhile.
+        if self.good.renewed(started) {
+            *lock(&self.last_error) = None;
         }
-        self.check()
+        self.held().is_ok()
     }
 
     /// The attempt begun at `started` moved the expiry of a row whose round is over and not on record yet.
     pub(crate) fn kept(&self, started: Moment) {
-        self.good.fetch_max(nanos(started), Ordering::AcqRel);
+        self.good.kept(started);
     }
 
     /// An attempt failed. A replaced database is a loss at once: what it said of the lease is void.
@@ -233,7 +232,7 @@ impl LeaseState {
 
     /// Whether the lease is held, else why not. Marks the loss when it is the first to see the deadline passed.
     pub(crate) fn held(self: &Arc<Self>) -> Result<(), LossReason> {
-        if !self.lost.load(Ordering::Acquire) && self.now() >= self.deadline() {
+        if !self.check() && !self.lost.load(Ordering::Acquire) {
             self.lose_by_deadline();
         }
         self.reason().map_or(Ok(()), Err)

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clock::{Alarm, AlarmBook, Clock, Moment, Ring};
+use crate::sync::thread as explored;
 
 /// The clock of production: it goes on while the machine is suspended, which the standard library's
 /// and tokio's instants do not on Linux (`clock_gettime(2)`: `CLOCK_BOOTTIME`).
@@ -89,7 +90,8 @@ pub(crate) fn call_apart(hook: Arc<dyn Fn() + Send + Sync>) {
         }
     };
     let apart = or_abort.clone();
-    if thread::Builder::new().name("lease-stuck".to_owned()).spawn(apart).is_err() {
+    // Explored where races are.
+    if explored::Builder::new().name("lease-stuck".to_owned()).spawn(apart).is_err() {
         or_abort();
     }
 }

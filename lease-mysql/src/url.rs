@@ -115,6 +115,9 @@ pub(crate) fn invalid(what: &str) -> StoreError {
 }
 
 #[cfg(test)]
+mod bad_values;
+
+#[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 

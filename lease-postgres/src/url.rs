@@ -134,6 +134,9 @@ fn decode(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
+mod bad_values;
+
+#[cfg(test)]
 mod tests {
     use tokio_postgres::config::Host;
 

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+#[doc(hidden)]
+pub mod bad_values;
 mod clock;
 mod fault;
 mod guard_suite;
