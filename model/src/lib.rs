@@ -1,0 +1,8 @@
+#![doc = include_str!("../README.md")]
+
+pub mod events;
+pub mod lease;
+pub mod machine;
+pub mod observer;
+pub mod run;
+pub mod units;

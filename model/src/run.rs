@@ -1,0 +1,62 @@
+//! Runs a model through all its states, and finds the shortest way to what is wrong with it.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+/// A model whose steps can be told to people.
+pub trait Told: Model {
+    /// A step in one line.
+    fn words(&self, before: &Self::State, action: &Self::Action, after: &Self::State) -> String;
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    /// States, each counted once.
+    pub states: usize,
+    /// How many steps the farthest is away.
+    pub depth: usize,
+    /// How long it took.
+    pub took: Duration,
+    /// The properties that do not hold.
+    pub broken: BTreeSet<&'static str>,
+}
+
+/// Goes through all states. `progress` hears how many there are so far, now and then.
+///
+/// # Panics
+///
+/// When a step does.
+pub fn all_states<M>(model: M, threads: usize, progress: impl Fn(usize)) -> (Figures, impl Checker<M>)
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + PartialEq,
+{
+    let since = Instant::now();
+    let checker = model.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_bfs();
+    let mut told = Instant::now();
+    while !checker.is_done() {
+        thread::sleep(Duration::from_millis(5));
+        if told.elapsed() >= Duration::from_secs(3) {
+            told = Instant::now();
+            progress(checker.unique_state_count());
+        }
+        if !checker.discoveries().is_empty() {
+            break;
+        }
+    }
+    let checker = checker.join();
+    let figures = Figures {
+        states: checker.unique_state_count(),
+        depth: checker.max_depth(),
+        took: since.elapsed(),
+        broken: checker.discoveries().into_keys().collect(),
+    };
+    (figures, checker)
+}
