@@ -26,10 +26,36 @@ pub enum Event {
     Revived,
     /// A name was taken by the observe rule.
     Taken,
-    /// Such a claim found that the row had moved.
+    /// A claim found that the row had moved since it was judged.
     Moved,
     /// A holder died, or a machine, and the name was held again.
     HeldAgain,
+    /// A guarded transaction was committed.
+    Committed,
+    /// A commit was refused, for the lease was lost.
+    CommitRefused,
+    /// A transaction was begun in vain, for the lease was lost.
+    BegunInVain,
+    /// The fence alone kept a claim off.
+    ClaimKeptOff,
+    /// A transaction was open while a successor held the name.
+    OlderTransaction,
+    /// And the successor was the same process.
+    OwnOlderTransaction,
+    /// A commit took place after its client had gone.
+    GhostCommit,
+    /// The end of a round was recorded, and its name given back.
+    Finished,
+    /// The end of a round that had lost its lease was recorded.
+    LostEndRecorded,
+    /// The end of a round came after its client had given up.
+    GhostEnd,
+    /// An instant was passed over by the end of a round.
+    Passed,
+    /// A round ran a second time.
+    Rerun,
+    /// A claim gave up the instant before it.
+    GaveUp,
 }
 
 impl Event {
@@ -46,8 +72,21 @@ impl Event {
             Self::GrantedTooLate => "granted too late",
             Self::Revived => "expired row revived",
             Self::Taken => "taken from the dead",
-            Self::Moved => "takeover found it moved",
+            Self::Moved => "found the row moved",
             Self::HeldAgain => "held again after heal",
+            Self::Committed => "committed",
+            Self::CommitRefused => "commit refused",
+            Self::BegunInVain => "begun in vain",
+            Self::ClaimKeptOff => "claim kept off by the fence",
+            Self::OlderTransaction => "open beside a successor",
+            Self::OwnOlderTransaction => "open beside its own successor",
+            Self::GhostCommit => "committed without its client",
+            Self::Finished => "round finished",
+            Self::LostEndRecorded => "end of a lost round recorded",
+            Self::GhostEnd => "ghost end",
+            Self::Passed => "instant passed over",
+            Self::Rerun => "rerun",
+            Self::GaveUp => "instant given up",
         }
     }
 }

@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
 pub mod events;
+pub mod guards;
 pub mod lease;
 pub mod machine;
 pub mod observer;
 pub mod run;
+pub mod slots;
 pub mod units;

@@ -60,3 +60,32 @@ where
     };
     (figures, checker)
 }
+
+/// The shortest way to a state in which a property does not hold, a line a step. `None`: it holds in all of them.
+///
+/// # Panics
+///
+/// When a step does.
+pub fn shortest<M>(model: impl Fn() -> M, property: &'static str) -> Option<Vec<String>>
+where
+    M: Told + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + PartialEq,
+{
+    let wanted = || HasDiscoveries::AnyOf(BTreeSet::from([property]));
+    let mut found = None;
+    let mut depth = usize::MAX;
+    // The checker finishes what it has begun, and may so come to a longer one: until there is none that is shorter.
+    loop {
+        let builder = model().checker().finish_when(wanted()).target_max_depth(depth);
+        let checker = builder.spawn_bfs().join();
+        let Some(path) = checker.discovery(property) else { return found };
+        let steps = path.into_vec();
+        depth = steps.len();
+        let lines = steps.windows(2).filter_map(|pair| {
+            let [(before, Some(action)), (after, _)] = pair else { return None };
+            Some(checker.model().words(before, action, after))
+        });
+        found = Some(lines.collect());
+    }
+}
