@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stateright::{Checker, HasDiscoveries, Model};
+use stateright::{Checker, HasDiscoveries, Model, Path};
 
 /// A model whose steps can be told to people.
 pub trait Told: Model {
@@ -82,10 +82,23 @@ where
         let Some(path) = checker.discovery(property) else { return found };
         let steps = path.into_vec();
         depth = steps.len();
-        let lines = steps.windows(2).filter_map(|pair| {
-            let [(before, Some(action)), (after, _)] = pair else { return None };
-            Some(checker.model().words(before, action, after))
-        });
-        found = Some(lines.collect());
+        found = Some(lines(checker.model(), &steps));
     }
+}
+
+/// A path, a line a step.
+pub fn told<M: Told>(model: &M, path: Path<M::State, M::Action>) -> Vec<String>
+where
+    M::State: Clone + PartialEq,
+    M::Action: Clone + PartialEq,
+{
+    lines(model, &path.into_vec())
+}
+
+fn lines<M: Told>(model: &M, steps: &[(M::State, Option<M::Action>)]) -> Vec<String> {
+    let told = |pair: &[(M::State, Option<M::Action>)]| {
+        let [(before, Some(action)), (after, _)] = pair else { return None };
+        Some(model.words(before, action, after))
+    };
+    steps.windows(2).filter_map(told).collect()
 }
