@@ -2,6 +2,7 @@
 //! are late or lost, on clocks that are off.
 
 mod actions;
+mod packed;
 mod statements;
 mod step;
 mod words;
@@ -13,7 +14,7 @@ use stateright::{Model, Property};
 use crate::events::Events;
 use crate::machine::Player;
 use crate::units::Units;
-use world::{Left, Life, PROCESSES, Process, RELEASED, Row, World};
+use world::{Left, Life, PROCESSES, Process, RELEASED, Row, What, World};
 
 pub use actions::Action;
 
@@ -34,6 +35,8 @@ pub struct Bounds {
     pub forward: i8,
     /// Waiters watch the row, and take it from a holder that is dead by what they saw.
     pub observe: bool,
+    /// How many of them wait at once.
+    pub waiters: usize,
     /// Leases are given back.
     pub release: bool,
     /// Faults end at some moment, and from then on everything goes at once.
@@ -129,6 +132,14 @@ impl LeaseModel {
         }
         for process in &mut world.all {
             process.odd &= left.odd > 0;
+            if !process.has_flight(What::Look) {
+                // A holder that has been replaced never comes back, nor does an earlier expiry unless the clock is stepped back.
+                process.watch = process.watch.filter(|watch| watch.current);
+                if left.back == 0 {
+                    let expires = world.row.expires;
+                    process.watch = process.watch.and_then(|watch| watch.tidied(expires));
+                }
+            }
             process.tidy();
         }
         if self.bounds.symmetric {

@@ -155,4 +155,9 @@ impl Machine {
     pub fn good(self) -> u8 {
         self.good
     }
+
+    /// All that there is to it.
+    pub fn bytes(self) -> [u8; 3] {
+        [self.good, self.started, self.asking.into()]
+    }
 }

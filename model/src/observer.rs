@@ -84,6 +84,22 @@ impl Watch {
         }
     }
 
+    /// Forgets when it was that the clocks were compared, where that decides nothing any more: they went together since, and
+    /// will. `None` for a row that can never be seen again as it was.
+    pub fn tidied(mut self, row_expires: i8) -> Option<Self> {
+        if i16::from(self.clock) == i16::from(self.shown) {
+            self.shown = self.shown.min(1);
+            self.clock = self.clock.min(1);
+        }
+        (row_expires <= self.expires).then_some(self)
+    }
+
+    /// All that there is to it.
+    pub fn bytes(self) -> [u8; 5] {
+        let Self { current, expires, since, shown, clock } = self;
+        [current.into(), expires.cast_unsigned(), since, shown, clock.cast_unsigned()]
+    }
+
     /// Whether it has looked at this very moment.
     pub fn is_fresh(self) -> bool {
         self.shown == 0

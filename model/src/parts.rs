@@ -190,6 +190,7 @@ pub const SMALL: lease::Bounds = lease::Bounds {
     back: &[3],
     forward: 0,
     observe: false,
+    waiters: 1,
     release: false,
     heal: false,
     symmetric: true,
@@ -262,25 +263,31 @@ pub fn parts(tier: Tier) -> Vec<Part> {
         ),
         lease(
             "observe",
+            lease::Bounds { left: Left { claims: 2, odd: 2, ..NOTHING_LEFT }, observe: true, ..SMALL },
+            50_000,
+            OBSERVE_EVENTS,
+        ),
+        lease(
+            "observe-clock",
             lease::Bounds {
-                left: Left { claims: 3, odd: 2, back: 1, ..NOTHING_LEFT },
+                left: Left { claims: 2, back: 1, ..NOTHING_LEFT },
                 back: &[1, 2, 3],
                 observe: true,
                 ..SMALL
             },
-            100_000,
+            50_000,
             OBSERVE_EVENTS,
         ),
         lease(
             "heal",
             lease::Bounds {
-                left: Left { claims: 2, crashes: 1, back: 1, ..NOTHING_LEFT },
-                back: &[3, 9],
+                left: Left { claims: 1, crashes: 1, back: 1, ..NOTHING_LEFT },
+                back: &[9],
                 observe: true,
                 heal: true,
                 ..SMALL
             },
-            100_000,
+            50_000,
             &[Event::HeldAgain, Event::Taken],
         ),
         guards("postgres", Fence::Postgres, transactions, LOCKED_EVENTS),

@@ -102,7 +102,7 @@ impl LeaseModel {
                 if can_send && !looks && world.left.claims > 0 {
                     actions.push(Action::Claim(index));
                 }
-                if can_send && !looks && self.bounds.observe && world.row.expires > 0 {
+                if can_send && !looks && world.left.claims > 0 && self.may_wait(world, index) {
                     actions.push(Action::Look(index));
                 }
             }
@@ -177,13 +177,26 @@ impl LeaseModel {
                 continue;
             };
             let waits = process.free_place().is_some() && !process.has_flight(What::Look);
-            if waits && !process.watch.is_some_and(crate::observer::Watch::is_fresh) {
+            if waits
+                && self.may_wait(world, index)
+                && !process.watch.is_some_and(crate::observer::Watch::is_fresh)
+            {
                 actions.push(Action::Look(index));
             }
         }
         if actions.is_empty() {
             actions.push(Action::Time);
         }
+    }
+}
+
+impl LeaseModel {
+    /// Whether there is somebody to wait for, and not too many who do.
+    fn may_wait(&self, world: &World, index: usize) -> bool {
+        let waits = |process: &Process| process.watch.is_some() || process.has_flight(What::Look);
+        let others = world.all.iter().enumerate().filter(|(other, process)| *other != index && waits(process));
+        let somebody = world.row.expires > 0 || world.healed.is_some();
+        self.bounds.observe && somebody && others.count() < self.bounds.waiters
     }
 }
 

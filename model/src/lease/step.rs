@@ -29,10 +29,7 @@ impl LeaseModel {
                 world.left.forward -= 1;
                 self.database_clock(world, units);
             }
-            Action::Claim(index) => {
-                world.left.claims = world.left.claims.saturating_sub(u8::from(world.left.claims != u8::MAX));
-                claim(&mut world.all[index], What::Claim);
-            }
+            Action::Claim(index) => claim(world, index, What::Claim),
             Action::Look(index) => send(&mut world.all[index], What::Look, 0),
             Action::GiveUp(index) => {
                 let process = &mut world.all[index];
@@ -172,11 +169,11 @@ impl LeaseModel {
                 process.watch = watch;
                 match verdict {
                     Verdict::Held => {}
-                    Verdict::Free => claim(process, What::Claim),
+                    Verdict::Free => claim(world, index, What::Claim),
                     Verdict::Dead if self.has(Planted::NobodyObserves) => {}
                     Verdict::Dead => {
                         let Some(Watch { current, expires, .. }) = watch else { return };
-                        claim(process, What::Take { current, expires });
+                        claim(world, index, What::Take { current, expires });
                     }
                 }
             }
@@ -264,8 +261,17 @@ fn lost(process: &mut Process, work_for: u8) {
     drop_flights(process, |flight| Some(flight.token) == token && flight.answer.is_some());
 }
 
-/// Sends a claim, of a token of its own.
-fn claim(process: &mut Process, what: What) {
+/// Sends a claim, of a token of its own, unless there have been enough.
+fn claim(world: &mut World, index: usize, what: What) {
+    let left = &mut world.left.claims;
+    if world.healed.is_none() {
+        match *left {
+            0 => return,
+            u8::MAX => {}
+            _ => *left -= 1,
+        }
+    }
+    let process = &mut world.all[index];
     let token = process.fresh_token();
     process.life = Life::Asking { token, ago: 0 };
     send(process, what, token);

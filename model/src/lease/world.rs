@@ -10,7 +10,7 @@ use crate::observer::{Sight, Watch};
 pub const PROCESSES: usize = 3;
 
 /// A moment.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct World {
     /// The row of the one name.
     pub row: Row,
@@ -56,7 +56,7 @@ pub struct Left {
 }
 
 /// A process.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
     /// Which of its tokens the row bears; 0: none.
     pub owns: u8,
