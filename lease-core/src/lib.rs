@@ -63,6 +63,8 @@ pub use slot_lease::{Round, RoundEnd, SlotClaimed, SlotLease};
 pub use state::{LossReason, Stuck};
 pub use statement::{FinishAnswer, Superseded, UnfinishedSlot};
 pub use store::LeaseStore;
+#[doc(hidden)]
+pub use takeover::{Look, Observer};
 pub use tenure::Tenure;
 pub use timing::{InvalidTimings, TTL_MAX, TimingParts, Timings};
 pub use watch::{Watch, Watched};

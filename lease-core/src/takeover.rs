@@ -72,7 +72,7 @@ const STANDS_STILL: Duration = Duration::from_millis(50);
 
 /// Watches one row on our own clock: a healthy holder renews within its ttl, whatever the database's clock says.
 #[derive(Debug, Default)]
-pub(crate) struct Observer {
+pub struct Observer {
     unchanged: Option<Unchanged>,
 }
 
@@ -89,7 +89,7 @@ struct Unchanged {
 
 /// What a look at a row says of its holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub enum Look {
     /// There is none.
     Free,
     /// It has claimed or renewed since the last look, or this is the first. Dead at the moment named, unless it does so again.
@@ -102,7 +102,7 @@ pub(crate) enum Look {
 
 impl Observer {
     /// Takes in a look that was sent and answered at these moments.
-    pub(crate) fn look(
+    pub fn look(
         &mut self,
         seen: &Inspection,
         [sent, answered]: [Moment; 2],
