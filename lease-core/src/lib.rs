@@ -23,6 +23,7 @@ mod notice;
 mod panicked;
 mod probe;
 mod process;
+mod randomness;
 mod raw_row;
 pub mod renewal;
 mod row;

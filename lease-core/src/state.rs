@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 use crate::clock::{Alarm, Clock, Moment};
 use crate::events::{Events, Transition};
 use crate::health::Health;
+use crate::randomness::Randomness;
 use crate::store::StoreError;
 use crate::watchdog;
 use crate::{ErrorKind, Holder, LeaseName, Term, Timings};
@@ -70,6 +71,7 @@ pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) on_stuck: StuckHook,
     pub(crate) events: Events,
+    pub(crate) randomness: Randomness,
     /// The place, for messages.
     pub(crate) database: String,
 }
