@@ -104,7 +104,7 @@ impl Node {
 
     /// Lets its tasks run until each of them waits: paused time moves only then.
     pub(super) fn run(&self) {
-        self.runtime.block_on(tokio::time::sleep(Duration::from_millis(1)));
+        self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
     }
 
     pub(super) fn ask_to_step_down(&self) {
