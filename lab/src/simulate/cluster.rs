@@ -210,7 +210,8 @@ impl Cluster {
             Fault::Step(_) => true,
             Fault::Crash(node) => self.nodes[node].is_some(),
             Fault::Shutdown(node) | Fault::StepDown(node) | Fault::Clear(node) => {
-                self.stalls[node].is_none() && self.nodes[node].as_ref().is_some_and(|node| !node.is_closing())
+                self.stalls[node].is_none()
+                    && self.nodes[node].as_ref().is_some_and(|node| !node.is_closing())
             }
         };
         if !strikes {
@@ -324,6 +325,8 @@ impl Cluster {
             self.heal();
             let bound = self.world.time.now() + self.setting.ttls(10_000);
             while self.is_sound() && self.nodes.iter().any(Option::is_some) && self.step(bound) {}
+            // What is still on its way, and the bounds of the server.
+            while self.is_sound() && self.world.with(|state| state.next_at().is_some()) && self.step(bound) {}
             self.look_at_the_rest();
         }
         for node in self.nodes.iter_mut().filter_map(Option::take) {
@@ -364,6 +367,9 @@ impl Cluster {
             }
             if state.database.memory.notifier().is_heard() {
                 state.violate("nobody listens for longer than anybody waits", "");
+            }
+            if state.database.sessions().next().is_some() {
+                state.violate("a guard leaves no session open", "");
             }
             state.account_for_instants();
         });

@@ -10,7 +10,7 @@ use lease_core::{ErrorKind, Holder, LeaseName, LeaseStore};
 use lease_testkit::{MemoryStore, Op};
 
 use super::plan::{Broken, Fence};
-use super::time::{Nanos, ServerClock, TrueTime};
+use super::time::{ServerClock, TrueTime};
 
 /// Whether the database answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) struct Database {
 pub(super) struct Session {
     pub(super) name: LeaseName,
     pub(super) holder: Holder,
-    pub(super) heard: Nanos,
+    pub(super) node: usize,
 }
 
 impl Database {
@@ -77,7 +77,13 @@ impl Database {
     pub(super) fn refusal(&self, op: Op) -> Option<StoreError> {
         let reads = matches!(
             op,
-            Op::Check | Op::Verify | Op::Inspect | Op::List | Op::UnfinishedSlots | Op::LastSlot | Op::Announce
+            Op::Check
+                | Op::Verify
+                | Op::Inspect
+                | Op::List
+                | Op::UnfinishedSlots
+                | Op::LastSlot
+                | Op::Announce
         );
         let (kind, message) = match self.service {
             Service::Refusing => (ErrorKind::Unavailable, "connection refused"),
@@ -101,13 +107,18 @@ impl Database {
         self.sessions.iter()
     }
 
+    /// Those of a client.
+    pub(super) fn sessions_of(&self, node: usize) -> Vec<u64> {
+        self.sessions.iter().filter(|(_, session)| session.node == node).map(|(id, _)| *id).collect()
+    }
+
     /// Begins a transaction, if the lease is held: `None`, it is not.
     pub(super) fn begin(
         &mut self,
         id: u64,
         name: &LeaseName,
         holder: Holder,
-        now: Nanos,
+        node: usize,
     ) -> Result<Option<()>, StoreError> {
         if self.ended.remove(&id) {
             return Err(StoreError::new(ErrorKind::Unavailable, "the session was ended").without_effect());
@@ -118,17 +129,13 @@ impl Database {
         if !self.is_held(name, holder) {
             return Ok(None);
         }
-        self.sessions.insert(id, Session { name: name.clone(), holder, heard: now });
+        self.sessions.insert(id, Session { name: name.clone(), holder, node });
         Ok(Some(()))
     }
 
     /// A statement of a transaction.
-    pub(super) fn write(&mut self, id: u64, now: Nanos) -> Result<(), StoreError> {
-        match self.sessions.get_mut(&id) {
-            Some(session) => session.heard = now,
-            None => return Err(no_session()),
-        }
-        Ok(())
+    pub(super) fn write(&mut self, id: u64) -> Result<(), StoreError> {
+        if self.sessions.contains_key(&id) { Ok(()) } else { Err(no_session()) }
     }
 
     /// Commits, if the lease is held: `None`, it is not, and all is rolled back. With the answer goes whether the expiry moved.

@@ -35,7 +35,13 @@ impl Duty {
         Duration::from_nanos(self.draw(self.link.world.setting.ttls(hundredths)))
     }
 
-    fn work(&self) -> impl Fn(Tenure) -> std::pin::Pin<Box<dyn Future<Output = Result<(), super::work::Unwell>> + Send>> + Send + Sync + 'static + use<> {
+    fn work(
+        &self,
+    ) -> impl Fn(Tenure) -> std::pin::Pin<Box<dyn Future<Output = Result<(), super::work::Unwell>> + Send>>
+    + Send
+    + Sync
+    + 'static
+    + use<> {
         let (link, clock) = (self.link.clone(), Arc::clone(&self.clock));
         move |tenure| Box::pin(work(link.clone(), Arc::clone(&clock), tenure))
     }
@@ -61,7 +67,7 @@ impl Duty {
             let outcome = tokio::select! {
                 biased;
                 outcome = election => outcome,
-                () = sleep_until(&self.clock, patience) => Err(RunError::Work(super::work::Unwell)),
+                () = sleep_until(&self.clock, patience) => Err(RunError::Work(super::work::Unwell::Failed)),
             };
             if outcome.is_ok() || !self.rest(renew).await {
                 return;
@@ -75,10 +81,12 @@ impl Duty {
         while self.rest(ttl * 2).await {
             let ended = match self.draw(10) {
                 0..5 => self.acquire().await,
-                5 | 6 => self.leases.try_run(LOCK, self.work()).await.map(drop).or_else(|error| match error {
-                    RunError::Store(error) => Err(error),
-                    _ => Ok(()),
-                }),
+                5 | 6 => {
+                    self.leases.try_run(LOCK, self.work()).await.map(drop).or_else(|error| match error {
+                        RunError::Store(error) => Err(error),
+                        _ => Ok(()),
+                    })
+                }
                 7 => self.dropped().await,
                 _ => self.by_hand().await,
             };

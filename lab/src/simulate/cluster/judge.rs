@@ -29,6 +29,8 @@ pub(super) struct Standing {
     /// Since when it has run without a stall, and been free to lead.
     pub(super) well_since: Nanos,
     pub(super) idle_since: Nanos,
+    /// How often it has started.
+    pub(super) born: u64,
     /// When a stall was at work last.
     pub(super) stalled_last: Nanos,
 }
@@ -164,6 +166,13 @@ impl State {
         }
     }
 
+    /// A client has given a name back: nothing of it may act under that claim any more.
+    pub(super) fn released(&mut self, name: &str, holder: Holder) {
+        if self.judge.cells(name).iter().any(|held| held.tenure.holder() == holder) {
+            self.violate("a name is given back after its work", known(name));
+        }
+    }
+
     /// The database has freed a name.
     pub(super) fn freed(&mut self, name: &str, by: Option<Holder>) {
         if let Some(row) = self.judge.rows.get_mut(name)
@@ -172,8 +181,12 @@ impl State {
             row.expires_ms = 0;
         }
         let Some(holder) = by else { return };
-        let open: Vec<u64> =
-            self.database.sessions().filter(|(_, session)| session.holder == holder).map(|(id, _)| *id).collect();
+        let open: Vec<u64> = self
+            .database
+            .sessions()
+            .filter(|(_, session)| session.holder == holder)
+            .map(|(id, _)| *id)
+            .collect();
         for id in open {
             if !self.judge.committing.contains(&id) && !self.judge.let_go.contains(&id) {
                 self.violate("a name is given back after its transactions", known(name));
@@ -234,7 +247,10 @@ impl State {
             self.violate_unless_holes("at most one healthy believer", name);
         } else if left < grace {
             // By the deadline the grace must still lie before the expiry.
-            self.violate_unless_holes("the row outlives belief and grace", &format!("{name}: {left} ms left"));
+            self.violate_unless_holes(
+                "the row outlives belief and grace",
+                &format!("{name}: {left} ms left"),
+            );
         }
         let pace = nanos(timings.renew().max(timings.attempt()) + timings.tick() * 2) / 100 * 104;
         let since = row.asked.max(self.judge.standings[node].well_since);
@@ -270,7 +286,11 @@ impl State {
     fn has_stray_session(&self) -> bool {
         self.database.sessions().next().is_some()
             && self.database.sessions().any(|(_, session)| {
-                !self.judge.cells(session.name.as_str()).iter().any(|held| held.tenure.holder() == session.holder)
+                !self
+                    .judge
+                    .cells(session.name.as_str())
+                    .iter()
+                    .any(|held| held.tenure.holder() == session.holder)
             })
     }
 }

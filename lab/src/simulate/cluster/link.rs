@@ -32,14 +32,21 @@ enum Fate {
     Refused,
     /// It never arrives.
     Gone,
-    Arrives { after: Nanos, answer: Answer },
+    Arrives {
+        after: Nanos,
+        answer: Answer,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Answer {
-    Comes { after: Nanos },
+    Comes {
+        after: Nanos,
+    },
     /// The connection breaks.
-    Breaks { after: Nanos },
+    Breaks {
+        after: Nanos,
+    },
     Never,
 }
 

@@ -183,14 +183,13 @@ impl Node {
         drop((leases, link));
         world.with(|state| {
             state.judge.standings[id].runs = false;
+            state.judge.standings[id].born += 1;
             state.judge.forget(id);
-            let sessions: Vec<u64> = state.database.sessions().map(|(session, _)| *session).collect();
+            let sessions: Vec<u64> = state.database.sessions_of(id);
             for session in sessions {
                 // The server hears of it soon, or by its own bound.
                 let after = state.random.below(state.setting.ttls(40));
-                if !state.judge.committing.contains(&session) {
-                    state.after(after, super::world::Event::EndSession(session));
-                }
+                state.after(after, super::world::Event::EndSession(session));
             }
         });
         records.judge(&world, id, in_order);

@@ -76,8 +76,7 @@ impl Setting {
         let timings = Timings::from_ttl(ttl).unwrap_or_default();
         // The margin is spent once: on clocks that drift, or on a database's that is stepped.
         let steps = random.percent(50);
-        let (drift, forward) =
-            if steps { (10_000, timings.margin() / 2) } else { (30_000, Duration::ZERO) };
+        let (drift, forward) = if steps { (10_000, timings.margin() / 2) } else { (30_000, Duration::ZERO) };
         let fences = [(1, Fence::AtCommit), (1, Fence::FromBegin), (1, Fence::OneWriter)];
         Self {
             clients: usize::try_from(random.within(3..6)).unwrap_or(3),

@@ -11,6 +11,8 @@ use super::world::State;
 pub(super) struct Rounds {
     pub(super) period_ms: i64,
     instants: BTreeMap<i64, Instant>,
+    /// How the work of a claim ended: whether it was cut short.
+    works: BTreeMap<Holder, bool>,
     last: i64,
     unfinished: Option<i64>,
 }
@@ -37,7 +39,7 @@ pub(super) enum Said {
 
 impl Rounds {
     pub(super) fn new(period_ms: i64) -> Self {
-        Self { period_ms, instants: BTreeMap::new(), last: 0, unfinished: None }
+        Self { period_ms, instants: BTreeMap::new(), works: BTreeMap::new(), last: 0, unfinished: None }
     }
 
     fn at(&mut self, slot: i64) -> &mut Instant {
@@ -119,20 +121,32 @@ impl State {
         }
     }
 
+    /// The work of a round has returned: cut short, or at its end.
+    pub(super) fn round_returned(&mut self, by: Holder, cut_short: bool) {
+        self.judge.rounds.works.insert(by, cut_short);
+    }
+
     /// A client was told what is on record of its round.
     pub(super) fn round_said(&mut self, slot: i64, by: Holder, said: Said) {
         let instant = self.judge.rounds.at(slot);
         let recorded = instant.recorded.contains(&by);
+        let cut_short = self.judge.rounds.works.get(&by).copied();
         match said {
             Said::Finished => {
-                instant.said_finished = true;
+                self.judge.rounds.at(slot).said_finished = true;
                 self.count("rounds finished");
+                if cut_short == Some(true) {
+                    self.violate("a round cut short is not finished", &slot.to_string());
+                }
                 if !recorded {
                     self.violate("what is said to be on record is", &slot.to_string());
                 }
             }
             Said::CutShort => {
                 self.count("rounds cut short");
+                if cut_short == Some(false) {
+                    self.violate("a round that ran to its end is finished", &slot.to_string());
+                }
                 if recorded {
                     self.violate("a round on record is not said to be cut short", &slot.to_string());
                 }
@@ -143,7 +157,9 @@ impl State {
     /// Every instant since the first is finished, cut short, or passed over by somebody who knew.
     pub(super) fn account_for_instants(&mut self) {
         let rounds = &self.judge.rounds;
-        let Some((&first, _)) = rounds.instants.iter().find(|(_, instant)| instant.claims > 0) else { return };
+        let Some((&first, _)) = rounds.instants.iter().find(|(_, instant)| instant.claims > 0) else {
+            return;
+        };
         let mut lost = Vec::new();
         let mut slot = first;
         while slot <= rounds.last {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lease_core::store::{
     Claim, ClaimAnswer, ClearAnswer, ConditionalAnswer, DbTime, FinishAnswer, Holding, Inspection, Listing,
-    Notices, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError,
-    UnfinishedSlot, VerifyAnswer,
+    Notices, Observed, Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd,
+    StoreError, UnfinishedSlot, VerifyAnswer,
 };
 use lease_core::{Holder, LeaseName, LeaseStore, Slot, Term};
 use lease_testkit::{MemoryStore, Op};
@@ -124,6 +124,7 @@ impl LeaseStore for Link {
         let statement = move |state: &mut State| {
             let answer = at_once(memory(state).release(&name, &holder, within))?;
             if answer == ReleaseAnswer::Released {
+                state.released(name.as_str(), holder);
                 state.freed(name.as_str(), Some(holder));
             }
             Ok(answer)

@@ -41,17 +41,24 @@ async fn run(connection: &Connection, tenure: &Tenure) -> Result<(), GuardError>
     let committing = Arc::new(AtomicBool::new(false));
     let (id, writes, pause, late) = link.world.with(|state| {
         let pause = state.random.below(nanos(state.setting.timings.attempt()) / 8);
-        let late = state.random.percent(4).then(|| state.setting.ttls(100) + state.random.below(state.setting.ttls(60)));
+        let late = state
+            .random
+            .percent(4)
+            .then(|| state.setting.ttls(100) + state.random.below(state.setting.ttls(60)));
         (state.random.next(), state.random.within(1..4), pause, late)
     });
     tokio::spawn(watch(connection.clone(), watcher, id, Arc::clone(&committing)));
 
-    let (name, holder) = (tenure.name().clone(), tenure.holder());
+    let (name, holder, node) = (tenure.name().clone(), tenure.holder(), link.node);
+    let born = link.world.with(|state| state.judge.standings[node].born);
     let begun = bounded(connection, tenure, {
         let name = name.clone();
         link.call(Op::Check, tenure.timings().attempt(), move |state| {
-            let now = state.now;
-            state.database.begin(id, &name, holder, now)
+            if state.judge.standings[node].born != born {
+                return Err(StoreError::new(lease_core::ErrorKind::Unavailable, "its client has gone")
+                    .without_effect());
+            }
+            state.database.begin(id, &name, holder, node)
         })
     });
     if begun.await.map_err(GuardError::Failed)?.is_none() {
@@ -61,10 +68,7 @@ async fn run(connection: &Connection, tenure: &Tenure) -> Result<(), GuardError>
     }
     for _ in 0..writes {
         guarding.check()?;
-        let written = link.call(Op::Check, tenure.timings().attempt(), move |state| {
-            let now = state.now;
-            state.database.write(id, now)
-        });
+        let written = link.call(Op::Check, tenure.timings().attempt(), move |state| state.database.write(id));
         let sleeping = sleep_until(clock, clock.now() + std::time::Duration::from_nanos(pause));
         let work = async {
             bounded(connection, tenure, written).await?;
@@ -94,6 +98,9 @@ async fn commit(
     let (name, holder, ttl) = (tenure.name().clone(), tenure.holder(), tenure.timings().ttl());
     link.world.with(|state| {
         state.judge.committing.insert(id);
+        // The server's own bound on a session whose client says nothing more.
+        let bound = state.setting.ttls(300);
+        state.after(bound, super::world::Event::EndSession(id));
         if !tenure.check() {
             state.violate("no commit begins after the loss", name.as_str());
         }
@@ -168,7 +175,8 @@ async fn watch(connection: Connection, watcher: Watcher, id: u64, committing: Ar
     };
     let ending = async {
         loop {
-            let end = link.call(Op::Check, tenure.timings().attempt(), move |state| Ok(state.database.end(id, true)));
+            let end = link
+                .call(Op::Check, tenure.timings().attempt(), move |state| Ok(state.database.end(id, true)));
             if bounded(&connection, tenure, end).await.is_ok() {
                 return;
             }
@@ -181,5 +189,9 @@ async fn watch(connection: Connection, watcher: Watcher, id: u64, committing: Ar
         () = long => {}
         () = lost => {}
     }
-    link.world.with(|state| state.judge.let_go.insert(id));
+    link.world.with(|state| {
+        state.judge.let_go.insert(id);
+        let bound = state.setting.ttls(100);
+        state.after(bound, super::world::Event::EndSession(id));
+    });
 }

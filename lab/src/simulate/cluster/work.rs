@@ -29,7 +29,12 @@ pub(super) enum Style {
 
 /// Why work did not succeed.
 #[derive(Debug)]
-pub(super) struct Unwell;
+pub(super) enum Unwell {
+    /// By itself.
+    Failed,
+    /// It was told to end.
+    Told,
+}
 
 /// Runs work of some style to its end.
 pub(super) async fn work(link: Link, clock: Arc<dyn Clock>, tenure: Tenure) -> Result<(), Unwell> {
@@ -56,16 +61,16 @@ pub(super) async fn work(link: Link, clock: Arc<dyn Clock>, tenure: Tenure) -> R
         let child = linger(connection.clone(), tenure.clone(), lasts);
         tokio::spawn(child);
     }
-    act(&connection, tenure, style, lasts).await
+    let holder = tenure.holder();
+    let ended = act(&connection, tenure, style, lasts).await;
+    if let Ok(()) | Err(Unwell::Told) = ended {
+        connection.link.world.with(|state| state.round_returned(holder, ended.is_err()));
+    }
+    ended
 }
 
 /// Acts under a lease, again and again.
-async fn act(
-    connection: &Connection,
-    tenure: Tenure,
-    style: Style,
-    lasts: Nanos,
-) -> Result<(), Unwell> {
+async fn act(connection: &Connection, tenure: Tenure, style: Style, lasts: Nanos) -> Result<(), Unwell> {
     let Connection { link, clock } = connection;
     let held = hold(link, tenure, true);
     let until = clock.now() + Duration::from_nanos(lasts);
@@ -77,9 +82,9 @@ async fn act(
         });
         tokio::select! {
             biased;
-            _ = held.tenure.lost(), if heeds => return Err(Unwell),
+            _ = held.tenure.lost(), if heeds => return Err(Unwell::Told),
             () = held.tenure.stopping(), if heeds => {
-                return if link.world.with(|state| state.random.percent(50)) { Ok(()) } else { Err(Unwell) };
+                return if link.world.with(|state| state.random.percent(50)) { Ok(()) } else { Err(Unwell::Told) };
             }
             () = sleep_until(clock, again.min(until)) => {}
         }
@@ -89,7 +94,7 @@ async fn act(
         }
     }
     match style {
-        Style::Fails => Err(Unwell),
+        Style::Fails => Err(Unwell::Failed),
         // Without the hook that writes of panics.
         Style::Panics => resume_unwind(Box::new("the work panics, as it should")),
         _ => Ok(()),

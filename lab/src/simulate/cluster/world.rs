@@ -130,11 +130,11 @@ impl State {
     }
 }
 
-
 impl State {
     /// Nothing more befalls the cluster, and nobody starts again.
     pub(super) fn drop_strikes(&mut self) {
-        self.agenda.retain(|_, event| matches!(event, Event::Arrive(_) | Event::Answer(..) | Event::EndSession(_)));
+        self.agenda
+            .retain(|_, event| matches!(event, Event::Arrive(_) | Event::Answer(..) | Event::EndSession(_)));
         self.ending = true;
     }
 }
