@@ -73,7 +73,7 @@ pub fn explain(outcome: &Outcome) {
 /// Writes the table.
 pub fn print(report: &Report, took: Duration) {
     let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::NOTHING);
+    table.load_style(comfy_table::presets::NOTHING);
     table.set_header(["what", "count", "floor"]);
     for (what, count) in &report.counts {
         let floor = FLOORS.iter().find(|(floor, _)| floor == what);
