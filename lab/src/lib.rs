@@ -3,4 +3,5 @@
 pub mod check;
 pub mod faults;
 pub mod history;
+pub mod planted;
 pub mod simulate;

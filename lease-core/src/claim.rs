@@ -118,7 +118,7 @@ pub(crate) async fn claim<H: Handle>(
     if client.is_shutting_down() {
         return Err(closed(&name));
     }
-    let holder = Holder::mint().map_err(|error| {
+    let holder = client.setup.randomness.mint().map_err(|error| {
         Error::own(ErrorKind::Other, format!("cannot mint a holder token for lease {name:?}: {error}"))
     })?;
     let (reply, answer) = oneshot::channel();

@@ -6,7 +6,7 @@
 
 mod ends;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub(crate) async fn drive(
     let mut driver = Driver {
         store,
         setup,
-        leases: HashMap::new(),
+        leases: BTreeMap::new(),
         due: BTreeMap::new(),
         flights: FuturesUnordered::new(),
         to_release: VecDeque::new(),
@@ -89,13 +89,15 @@ pub(crate) async fn drive(
     while handles_left || !driver.leases.is_empty() || !driver.flights.is_empty() {
         let next = driver.due.first_key_value().map(|(at, _)| *at);
         let clock = Arc::clone(&driver.setup.clock);
+        // What is due comes first, and commands last: of those there may be a flood, of the others no more than leases.
         tokio::select! {
+            biased;
+            () = sleep_until(&clock, next.unwrap_or_default()), if next.is_some() => driver.tick(),
+            Some(landed) = driver.flights.next() => driver.land(landed),
             command = commands.recv(), if handles_left => match command {
                 Some(command) => driver.obey(command),
                 None => handles_left = false,
             },
-            Some(landed) = driver.flights.next() => driver.land(landed),
-            () = sleep_until(&clock, next.unwrap_or_default()), if next.is_some() => driver.tick(),
             else => return,
         }
     }
@@ -104,7 +106,8 @@ pub(crate) async fn drive(
 struct Driver {
     store: Arc<dyn LeaseStore>,
     setup: Arc<Setup>,
-    leases: HashMap<u64, Managed>,
+    /// By the order in which they were claimed, which is the order in which a shutdown gives them back.
+    leases: BTreeMap<u64, Managed>,
     /// Which leases to look at when. A lease that is renewed stands here once, or is in a flight; more than once only
     /// when its end has been told.
     due: BTreeMap<Moment, Vec<u64>>,

@@ -89,7 +89,7 @@ impl Leases {
             }
             // Longer than the longest that another candidate waits between two looks.
             let aside = self.timings().campaign_interval() * 6 / 5 + self.timings().tick();
-            let again = self.clock().now() + with_jitter(aside);
+            let again = self.clock().now() + self.client().with_jitter(aside);
             if pause(self.client(), &name, again).await.is_err() {
                 break;
             }
@@ -165,7 +165,7 @@ async fn wait(
             next => next,
         }
     } else {
-        Next::At(looked + with_jitter(timings.retry_interval()))
+        Next::At(looked + client.with_jitter(timings.retry_interval()))
     };
     loop {
         let claim_at = match next {
@@ -174,7 +174,7 @@ async fn wait(
             Next::At(at) => at.max(looked + timings.tick()),
         };
         let claim_at = give_up.map_or(claim_at, |give_up| claim_at.min(give_up));
-        let look_at = looked + with_jitter(poll);
+        let look_at = looked + client.with_jitter(poll);
         // Until the next look the process of a holder on this host is looked at, which costs no statement.
         let died = async {
             let Some(suspect) = &suspect else { return std::future::pending().await };
@@ -186,6 +186,7 @@ async fn wait(
             }
         };
         tokio::select! {
+            biased;
             () = sleep_until(clock, claim_at) => return Wanted::Name,
             () = sleep_until(clock, look_at) => {}
             // By what row it holds the name now, the look says.
@@ -257,9 +258,10 @@ pub(crate) async fn pause(client: &Client, name: &LeaseName, until: Moment) -> R
     }
 }
 
-/// A duration and up to a fifth of it more, so that candidates do not stay in step. Without a
-/// random source they do, which is slow but not wrong.
-fn with_jitter(least: Duration) -> Duration {
-    let share = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
-    least + least.mul_f64(share / 5.0)
+impl Client {
+    /// A duration and up to a fifth of it more, so that candidates do not stay in step. Without a
+    /// random source they do, which is slow but not wrong.
+    fn with_jitter(&self, least: Duration) -> Duration {
+        least + least.mul_f64(self.setup.randomness.share() / 5.0)
+    }
 }

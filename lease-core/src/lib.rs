@@ -26,6 +26,7 @@ mod probe;
 mod process;
 #[cfg(all(test, lease_shuttle))]
 mod races;
+mod randomness;
 mod raw_row;
 pub mod renewal;
 mod row;

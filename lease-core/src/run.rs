@@ -195,6 +195,7 @@ async fn supervise<T, E>(
 ) -> Outcome<T, E> {
     let state = Arc::clone(lease.state());
     let ended: Ended<T, E> = tokio::select! {
+        biased;
         ended = &mut work => ended.ok(),
         // The run future was dropped.
         _ = unwanted => {

@@ -11,6 +11,7 @@ use crate::clock::{Alarm, Clock, Moment};
 use crate::events::{Events, Transition};
 use crate::good::Good;
 use crate::health::Health;
+use crate::randomness::Randomness;
 use crate::store::StoreError;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, watch};
@@ -72,6 +73,7 @@ pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) on_stuck: StuckHook,
     pub(crate) events: Events,
+    pub(crate) randomness: Randomness,
     /// The place, for messages.
     pub(crate) database: String,
 }

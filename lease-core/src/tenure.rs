@@ -120,6 +120,7 @@ impl Tenure {
     pub async fn stopping(&self) {
         let mut status = self.state.status();
         tokio::select! {
+            biased;
             () = self.client.shutting_down() => {}
             _ = status.wait_for(|status| status.stopping || status.lost.is_some()) => {}
         }

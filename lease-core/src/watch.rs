@@ -97,6 +97,7 @@ impl Watch {
             }
             if let Some(due) = self.due {
                 let heard_of_it = tokio::select! {
+                    biased;
                     () = self.client.shutting_down() => return None,
                     () = sleep_until(&self.client.setup.clock, due) => false,
                     _ = heard(&mut self.notices, &self.scope) => true,
