@@ -39,10 +39,12 @@ impl Extent {
     }
 
     /// Whether a point is run of which only one in so many need be, by its place among them.
-    pub fn has(self, place: usize, one_in: u32) -> bool {
+    pub fn has(self, place: usize, one_in: usize) -> bool {
         match self {
             Self::Whole => true,
-            Self::Part { seed } => Random(seed ^ ((place as u64) << 32)).below(one_in) == 0,
+            Self::Part { seed } => {
+                Random(seed ^ ((place as u64) << 32)).below(u32::try_from(one_in).unwrap_or(u32::MAX)) == 0
+            }
         }
     }
 }
