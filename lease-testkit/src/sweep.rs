@@ -16,5 +16,5 @@ mod wire;
 
 pub use extent::Extent;
 pub use operation::Operation;
-pub use program::{ask_as_told, is_a_program};
+pub use program::{Outcome, Trial, ask_as_told, is_a_program};
 pub use wire::{Mishap, Server, sweep};

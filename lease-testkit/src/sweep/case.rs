@@ -14,8 +14,19 @@ use super::operation::{
 /// For what must go well, on however slow a machine.
 pub(super) const LONG: Duration = Duration::from_secs(120);
 
+/// One that no store is kept for.
+pub(super) struct Prepared {
+    request: Request,
+    before: Vec<Option<LeaseRow>>,
+}
+
+impl Prepared {
+    pub(super) fn by(self, beside: &Arc<dyn LeaseStore>) -> Case {
+        Case { request: self.request, before: self.before, beside: Arc::clone(beside) }
+    }
+}
+
 /// An operation about to be asked for, on names of its own.
-#[derive(Clone)]
 pub(super) struct Case {
     pub(super) request: Request,
     /// A store that no fault concerns.
@@ -62,6 +73,10 @@ impl Case {
             case.request.term = row.term.get();
         }
         case
+    }
+
+    pub(super) fn prepared(self) -> Prepared {
+        Prepared { request: self.request, before: self.before }
     }
 
     /// Judges the rows by what was there before and what was told, and says of each whether the operation took place. No

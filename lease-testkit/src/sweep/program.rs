@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lease_core::LeaseStore;
 
-use super::case::LONG;
-use super::operation::{Request, Told};
+use super::case::{Case, LONG, Prepared};
+use super::operation::{Operation, Request, Told};
 
 /// What the process is to ask for, and what it is to ask for before that, to have its connections made: one or two requests,
 /// one behind the other.
@@ -46,11 +46,73 @@ fn say(what: &str) {
     io::stdout().flush().expect("a parent that listens");
 }
 
+/// A process of its own that is about to ask for an operation, and what must be so when it has ended in whatever way.
+pub struct Trial {
+    prepared: Prepared,
+    program: Program,
+}
+
+/// What came of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// The process was told that it took place.
+    pub is_told: bool,
+    /// It took place.
+    pub took_place: bool,
+}
+
+impl Trial {
+    /// Starts the process, which calls [`ask_as_told`] with a store on the same table as `beside`, and waits until its next
+    /// step is the operation; it has done the same before, on another name.
+    ///
+    /// # Panics
+    ///
+    /// When it does not get so far.
+    pub async fn start(beside: &Arc<dyn LeaseStore>, command: Command, operation: Operation) -> Self {
+        let (before, case) = (Case::before(beside, operation).await, Case::before(beside, operation).await);
+        let (before, request) = (before.request, case.request);
+        let start = move || Program::start(command, Some(&before), &request);
+        let program = tokio::task::spawn_blocking(start).await.expect("a program");
+        Self { prepared: case.prepared(), program }
+    }
+
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.program.lock().id()
+    }
+
+    /// Lets it ask.
+    pub fn go(&mut self) {
+        self.program.go();
+    }
+
+    /// It has ended, and has been waited for.
+    pub fn has_ended(&mut self) {
+        self.program.is_reaped = true;
+    }
+
+    /// Judges what a process that has ended leaves, by a store on the table. `point` is for messages.
+    ///
+    /// # Panics
+    ///
+    /// When it is not as it must be.
+    pub async fn judge(self, beside: &Arc<dyn LeaseStore>, point: &str) -> Outcome {
+        let Self { prepared, program } = self;
+        let case = prepared.by(beside);
+        let told = program.told();
+        let took_place = case.judge(point, &told).await;
+        case.goes_on(point, &took_place).await;
+        let is_told = matches!(told, Told::Done | Told::Partly(_));
+        Outcome { is_told, took_place: took_place.contains(&true) }
+    }
+}
+
 /// Such a process, waited for and never left behind.
 pub(super) struct Program {
     child: Arc<Mutex<Child>>,
     said: Lines<BufReader<ChildStdout>>,
     stdin: ChildStdin,
+    is_reaped: bool,
 }
 
 impl Program {
@@ -61,7 +123,7 @@ impl Program {
         let mut child = command.spawn().expect("a process");
         let said = BufReader::new(child.stdout.take().expect("piped")).lines();
         let stdin = child.stdin.take().expect("piped");
-        let mut program = Self { child: Arc::new(Mutex::new(child)), said, stdin };
+        let mut program = Self { child: Arc::new(Mutex::new(child)), said, stdin, is_reaped: false };
         assert_eq!(program.says().as_deref(), Some("ready"), "it does not get so far");
         program
     }
@@ -95,7 +157,9 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        let _ = self.lock().kill();
-        let _ = self.lock().wait();
+        if !self.is_reaped {
+            let _ = self.lock().kill();
+            let _ = self.lock().wait();
+        }
     }
 }
