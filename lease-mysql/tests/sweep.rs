@@ -22,6 +22,7 @@ const URL: &str = "LEASE_SWEEP_STORE";
 
 on_both! {
     whatever_is_cut_or_killed_at_any_message_took_place_whole_or_not_at_all_and_is_in_nobodys_way
+    a_lease_cut_off_at_any_message_survives_while_it_is_renewed_and_is_free_soon_when_it_is_not
 }
 
 /// Only meant to run in a process that the sweep starts.
@@ -36,6 +37,25 @@ async fn whatever_is_cut_or_killed_at_any_message_took_place_whole_or_not_at_all
     product: Product,
 ) {
     let sandbox = Sandbox::new(product).await;
+    sweep::sweep(&server(&sandbox), 250).await;
+    end(&sandbox).await;
+}
+
+async fn a_lease_cut_off_at_any_message_survives_while_it_is_renewed_and_is_free_soon_when_it_is_not(
+    product: Product,
+) {
+    let sandbox = Sandbox::new(product).await;
+    sweep::sweep_lives(&server(&sandbox), 20).await;
+    end(&sandbox).await;
+}
+
+/// Leaves nothing on the server. A test that fails leaves its database, to be looked at.
+async fn end(sandbox: &Sandbox) {
+    sandbox.run(format!("DROP DATABASE {}", sandbox.database)).await;
+}
+
+/// The ways to its table.
+fn server(sandbox: &Sandbox) -> Server {
     let opts = Opts::from_url(&sandbox.url).unwrap();
     let login = opts.user().unwrap().to_owned();
     let through = {
@@ -45,7 +65,7 @@ async fn whatever_is_cut_or_killed_at_any_message_took_place_whole_or_not_at_all
             format!("{}?ssl-mode=DISABLED", sandbox.url_of(&login, Some(port)))
         }
     };
-    let server = Server {
+    Server {
         addr: (opts.ip_or_hostname(), opts.tcp_port()).to_socket_addrs().unwrap().next().unwrap(),
         wire: Wire::MySql,
         beside: Arc::new(sandbox.store()),
@@ -59,9 +79,7 @@ async fn whatever_is_cut_or_killed_at_any_message_took_place_whole_or_not_at_all
             command.env(URL, through(port));
             command
         }),
-    };
-    sweep::sweep(&server, 100).await;
-    sandbox.run(format!("DROP DATABASE {}", sandbox.database)).await;
+    }
 }
 
 fn open(url: &str) -> Arc<dyn LeaseStore> {

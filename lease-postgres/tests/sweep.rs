@@ -31,6 +31,20 @@ async fn one_operation() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_is_cut_or_killed_at_any_message_took_place_whole_or_not_at_all_and_is_in_nobodys_way() {
+    let (server, table) = server().await;
+    sweep::sweep(&server, 800).await;
+    drop_table(&table).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_cut_off_at_any_message_survives_while_it_is_renewed_and_is_free_soon_when_it_is_not() {
+    let (server, table) = server().await;
+    sweep::sweep_lives(&server, 50).await;
+    drop_table(&table).await;
+}
+
+/// A table of a test's own, and the ways to it.
+async fn server() -> (Server, String) {
     let (url, table) = (shared(), unique("leases"));
     let beside = open(&url, &table);
     beside.migrate().await.unwrap();
@@ -39,12 +53,11 @@ async fn whatever_is_cut_or_killed_at_any_message_took_place_whole_or_not_at_all
         panic!("a test server is reached by TCP")
     };
     let place = format!("{host}:{}", config.get_ports()[0]);
-    let through = {
-        let (url, place) = (url.clone(), place.clone());
-        move |port: u16| format!("{}?sslmode=disable", url.replace(&place, &format!("127.0.0.1:{port}")))
-    };
+    let addr = place.to_socket_addrs().unwrap().next().unwrap();
+    let through =
+        move |port: u16| format!("{}?sslmode=disable", url.replace(&place, &format!("127.0.0.1:{port}")));
     let server = Server {
-        addr: place.to_socket_addrs().unwrap().next().unwrap(),
+        addr,
         wire: Wire::Postgres,
         beside,
         open: Box::new({
@@ -61,8 +74,12 @@ async fn whatever_is_cut_or_killed_at_any_message_took_place_whole_or_not_at_all
             }
         }),
     };
-    sweep::sweep(&server, 100).await;
-    Sql::connect(&url).await.run(&format!("DROP TABLE {table}")).await;
+    (server, table)
+}
+
+/// Leaves nothing on the server. A test that fails leaves its table, to be looked at.
+async fn drop_table(table: &str) {
+    Sql::connect(&shared()).await.run(&format!("DROP TABLE {table}")).await;
 }
 
 fn open(url: &str, table: &str) -> Arc<dyn LeaseStore> {

@@ -10,11 +10,15 @@
 
 mod case;
 mod extent;
+mod life;
+mod mishap;
 mod operation;
 mod program;
 mod wire;
 
 pub use extent::Extent;
+pub use life::sweep_lives;
+pub use mishap::Mishap;
 pub use operation::Operation;
 pub use program::{Outcome, Trial, ask_as_told, is_a_program};
-pub use wire::{Mishap, Server, sweep};
+pub use wire::{Server, sweep};

@@ -73,6 +73,11 @@ impl Operation {
         Self::Rerun,
     ];
 
+    /// Whether a store asks again after an answer that never came: twice is the same as once.
+    pub(super) fn is_repeated(self) -> bool {
+        matches!(self, Self::Renew | Self::RenewMany | Self::Release | Self::Resign | Self::Finish)
+    }
+
     /// Whether it takes a name for a new holder.
     pub(super) fn claims(self) -> bool {
         matches!(

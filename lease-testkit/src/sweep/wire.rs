@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
@@ -12,6 +12,7 @@ use lease_core::LeaseStore;
 
 use super::case::{Case, LONG};
 use super::extent::Extent;
+use super::mishap::{Mishap, Place, is_over};
 use super::operation::{Operation, Told};
 use super::program::Program;
 use crate::{Direction, Proxy, Wire};
@@ -38,21 +39,6 @@ pub struct Server {
     pub open: Box<dyn Fn(u16) -> Arc<dyn LeaseStore> + Send + Sync>,
     /// A process that opens such a store and calls [`ask_as_told`](super::ask_as_told).
     pub program: Box<dyn Fn(u16) -> Command + Send + Sync>,
-}
-
-/// What goes wrong at a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mishap {
-    /// The connection is cut, and another can be had.
-    Cut,
-    /// The connection is cut, and no other can be had.
-    Away,
-    /// Nothing comes through any more on any connection, and nobody is told of an end: a connection half open.
-    Silent,
-    /// The same, and what was held back comes through when the caller has given up.
-    Late,
-    /// The process that asks is killed.
-    Killed,
 }
 
 const MISHAPS: [Mishap; 5] = [Mishap::Cut, Mishap::Away, Mishap::Silent, Mishap::Late, Mishap::Killed];
@@ -176,7 +162,7 @@ async fn warm(server: &Server, store: &dyn LeaseStore, operation: Operation) {
 }
 
 impl Server {
-    fn wired(&self) -> (Proxy, Arc<dyn LeaseStore>) {
+    pub(super) fn wired(&self) -> (Proxy, Arc<dyn LeaseStore>) {
         let proxy = self.proxy();
         let store = (self.open)(proxy.port());
         (proxy, store)
@@ -207,6 +193,12 @@ impl Point {
         let is_counted = came == (self.n <= self.last) || (came && self.mishap == Mishap::Killed);
         assert!(is_counted, "{cell}: {} messages were counted, and {told:?}", self.last);
         let took_place = case.judge(&cell, &told).await;
+        if self.mishap == Mishap::Cut && self.operation.is_repeated() {
+            assert!(
+                !matches!(told, Told::Failed { .. }),
+                "{cell}: the server was there all the time, and {told:?}"
+            );
+        }
         case.goes_on(&cell, &took_place).await;
         let mut count = Count { points: u64::from(came), untold: [0, 0] };
         if came && !matches!(told, Told::Done | Told::Partly(_)) {
@@ -222,8 +214,9 @@ impl Point {
         self.is_open && (self.mishap == Mishap::Cut || is_first)
     }
 
-    fn direction(self) -> Direction {
-        if self.to_client { Direction::ToClient } else { Direction::ToServer }
+    fn place(self) -> Place {
+        let direction = if self.to_client { Direction::ToClient } else { Direction::ToServer };
+        Place { mishap: self.mishap, is_after: self.is_after, direction, n: self.n }
     }
 
     /// Whether it came to the point, and what was told. Nothing of it is under way any more.
@@ -238,34 +231,13 @@ impl Point {
         if self.mishap == Mishap::Away {
             proxy.refuse();
         }
-        // What comes when the store is closed is not held.
-        let pending = Arc::new(Mutex::new(true));
-        match self.mishap {
-            Mishap::Cut | Mishap::Away if self.is_after => proxy.cut_after(self.n, self.direction()),
-            Mishap::Cut | Mishap::Away => proxy.cut_before(self.n, self.direction()),
-            _ => {
-                let (held, pending) = (Arc::downgrade(&proxy), Arc::clone(&pending));
-                self.call(&proxy, move || {
-                    let is_pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
-                    if let Some(proxy) = held.upgrade().filter(|_| *is_pending) {
-                        proxy.hold(Direction::ToServer);
-                        proxy.hold(Direction::ToClient);
-                    }
-                });
-            }
-        }
+        let planned = self.place().plan(&proxy);
         let told = case.request.ask(&*store, within).await;
         let came = self.has_come(&proxy, &told).await;
-        *pending.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        planned.is_through();
         drop(store);
-        match self.mishap {
-            Mishap::Late => {
-                proxy.release(Direction::ToServer);
-                proxy.release(Direction::ToClient);
-            }
-            _ => proxy.cut(),
-        }
-        self.is_over(&proxy).await;
+        planned.ends(&proxy);
+        is_over(&proxy, &self).await;
         (came, told)
     }
 
@@ -279,20 +251,12 @@ impl Point {
         if !self.is_open {
             proxy.count_logins();
         }
-        self.call(&proxy, program.killer());
+        self.place().call(&proxy, program.killer());
         program.go();
         let told = tokio::task::spawn_blocking(|| program.told()).await.expect("what it was told");
         let came = self.has_come(&proxy, &told).await;
-        self.is_over(&proxy).await;
+        is_over(&proxy, &self).await;
         (came, told)
-    }
-
-    fn call(self, proxy: &Proxy, act: impl FnOnce() + Send + 'static) {
-        if self.is_after {
-            proxy.call_after(self.n, self.direction(), act);
-        } else {
-            proxy.call_before(self.n, self.direction(), act);
-        }
     }
 
     /// Whether it has come to the point.
@@ -304,21 +268,6 @@ impl Point {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         proxy.planned() == 0
-    }
-
-    /// Waits until the server has done all that it will do.
-    async fn is_over(self, proxy: &Proxy) {
-        let give_up = Instant::now() + LONG;
-        while proxy.open() > 0 || proxy.served() > 0 {
-            assert!(
-                Instant::now() < give_up,
-                "{self}: {} connections of clients and {} to the server do not end: {:?}",
-                proxy.open(),
-                proxy.served(),
-                proxy.log()
-            );
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
     }
 }
 
