@@ -10,6 +10,7 @@ mod proxy;
 mod random;
 pub mod rounds;
 mod suite;
+pub mod sweep;
 
 pub use clock::ManualClock;
 pub use fault::{Call, Fault, FaultStore, Op};

@@ -136,6 +136,17 @@ impl Proxy {
         self.shared.state().open
     }
 
+    /// The connections to the server that the server has not ended yet. What came through the proxy has had all its effect when
+    /// its clients are gone and this is 0: a server closes a connection when it is done with what was sent on it.
+    pub fn served(&self) -> u64 {
+        self.shared.state().served
+    }
+
+    /// From now on a plan for the `n`th message counts those of connecting and logging in as well.
+    pub fn count_logins(&self) {
+        self.shared.state().counts_logins = true;
+    }
+
     /// The messages forwarded since the last reset, oldest first; of very many the last thousand.
     pub fn log(&self) -> Vec<Passed> {
         self.shared.state().log.iter().copied().collect()

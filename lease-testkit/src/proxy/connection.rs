@@ -46,7 +46,25 @@ impl Drop for Link {
     }
 }
 
+/// The way to the server, as long as the server has not ended it.
+struct Served(Arc<Shared>);
+
+impl Served {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.state().served += 1;
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.state().served -= 1;
+    }
+}
+
 async fn serve(mut client: TcpStream, target: Vec<SocketAddr>, wire: Wire, link: Link) {
+    // Counted before it is there: who has seen the end of the client's connection sees this one.
+    let served = Served::new(&link.shared);
     let Ok(mut server) = TcpStream::connect(&*target).await else { return };
     // A message is on its way when it is written, whatever comes after it.
     if client.set_nodelay(true).and(server.set_nodelay(true)).is_err() {
@@ -71,6 +89,7 @@ async fn serve(mut client: TcpStream, target: Vec<SocketAddr>, wire: Wire, link:
     if server.shutdown().await.is_ok() {
         let _ = tokio::io::copy(&mut server, &mut tokio::io::sink()).await;
     }
+    drop(served);
 }
 
 /// Forwards one way, message by message, until that way ends. An error ends the connection.

@@ -37,6 +37,10 @@ pub(super) struct State {
     pub(super) trips: u64,
     pub(super) connections: u64,
     pub(super) open: u64,
+    /// Connections to the server that it has not ended.
+    pub(super) served: u64,
+    /// Plans count the messages of connecting and logging in as well.
+    pub(super) counts_logins: bool,
     pub(super) log: VecDeque<Passed>,
     plans: Vec<Plan>,
     /// How many calls are due and have not returned.
@@ -168,7 +172,7 @@ impl State {
     /// What is due at a message that has come.
     pub(super) fn due(&mut self, direction: Direction, message: &Message) -> Due {
         let mut due = Due::default();
-        if message.login {
+        if message.login && !self.counts_logins {
             return due;
         }
         for plan in self.plans.iter_mut().filter(|plan| plan.direction == direction) {
