@@ -59,9 +59,10 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
                 let what = format!("the row of {name} ends at term {}, and {} was told", row.term, last.term);
                 report.violation(Rule::TermOrder, what, [last.asked, last.answered, line]);
             }
-            if last.is_grant && last.term == row.term && holder(last.asked) != Some(row.holder) {
+            let grant = told.iter().find(|told| told.is_grant && told.term == row.term);
+            if let Some(grant) = grant.filter(|grant| holder(grant.asked) != Some(row.holder)) {
                 let what = format!("term {} of {name} was granted to another than has the row", row.term);
-                report.violation(Rule::TermTwice, what, [last.asked, last.answered, line]);
+                report.violation(Rule::TermTwice, what, [grant.asked, grant.answered, line]);
             }
         }
     }

@@ -131,7 +131,9 @@ fn a_term_issued_twice_or_out_of_order_is_found() {
 fn a_term_that_goes_back_is_found() {
     planted(&[Rule::TermOrder, Rule::Register], |story| {
         story.change(|_, event| match event {
-            Event::FinalRow(row) if row.term == 4 => Some(Event::FinalRow(Row { term: 3, ..row.clone() })),
+            Event::FinalRow(row) if row.term == 4 => {
+                Some(Event::FinalRow(Row { expires_ms: 1, ..self::row("n", 3, 3, 0) }))
+            }
             _ => None,
         });
     });
@@ -205,7 +207,7 @@ fn answers_that_no_order_explains_are_found() {
     // Granted while another holds it.
     planted(&[Rule::Register], |story| {
         story.answer(7_005, &Answer::Held);
-        story.without(|ms, event| ms > 7_005 && ms < 7_750 && !matches!(event, Event::Sample(_)));
+        story.without(|ms, event| ms > 7_005 && ms < 7_750 && !matches!(event, Event::Guard { .. }));
         story.claim(1, 4_900, token("n", 3), granted(3));
     });
     // Renewed when it had expired.
@@ -224,7 +226,7 @@ fn answers_that_no_order_explains_are_found() {
     planted(&[Rule::Register], |story| story.claim(2, 73_005, token("n", 50), Answer::Held));
     // Verified by a token that has been replaced.
     planted(&[Rule::Register], |story| {
-        story.call(1, 2_100, 2_105, Ask::Verify { token: token("n", 1) }, Some(Answer::HeldUnder(1)));
+        story.call(1, 2_100, 2_105, Ask::Verify { token: token("n", 1) }, Some(Answer::HeldUnder(2)));
     });
     // Taken as observed from one that is not there any more.
     planted(&[Rule::Register], |story| {
@@ -247,7 +249,16 @@ fn answers_that_no_order_explains_are_found() {
 
 #[test]
 fn answers_about_instants_that_no_order_explains_are_found() {
-    planted(&[Rule::Register], |story| story.answer(1_105, &granted(2)));
+    // An instant granted that is on record.
+    planted(&[Rule::Register], |story| {
+        story.change(|ms, event| match event {
+            Event::Asked { call, ask: Ask::ClaimSlot { token, ttl_ms, .. } } if ms == 12_500 => {
+                let ask = Ask::ClaimSlot { token: token.clone(), ttl_ms: *ttl_ms, slot: 3_000 };
+                Some(Event::Asked { call: *call, ask })
+            }
+            _ => None,
+        });
+    });
     planted(&[Rule::Register], |story| story.answer(12_505, &granted(5)));
     planted(&[Rule::Register], |story| story.answer(1_025, &Answer::FinishLost { recorded: true }));
     planted(&[Rule::Register], |story| {
@@ -282,6 +293,7 @@ fn what_nobody_knows_may_have_happened_and_explains_what_needs_it() {
     });
     planted(&[Rule::Register], |story| {
         story.answer(10_505, &granted(5));
+        story.without(|ms, _| (11_600..11_610).contains(&ms));
         story.change(|_, event| match event {
             Event::FinalRow(row) if row.term == 4 => Some(Event::FinalRow(Row { term: 5, ..row.clone() })),
             Event::Answered { call, answer: Answer::HeldUnder(4) } => {
