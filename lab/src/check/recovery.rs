@@ -43,7 +43,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
             if again.is_some_and(|again| again <= wanted_to) && waited <= bound {
                 report.summary.recoveries.0 += 1;
                 took.extend(i64::try_from(waited));
-            } else if waited > bound && !limits::is_edited(facts, name.as_str()) {
+            } else if waited > bound && !facts.is_edited(name.as_str()) {
                 let what = format!(
                     "{name} is not held again {} ms after heal at {}, {} ms are allowed",
                     waited / 1_000_000,

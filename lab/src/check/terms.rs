@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use lease_core::{Holder, LeaseName};
 
 use super::facts::{Facts, name_of};
-use super::{Report, Rule, limits};
+use super::{Report, Rule};
 use crate::history::{Answer, Ask, Entry, Event};
 
 /// A term that an answer told.
@@ -38,7 +38,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
         else {
             continue;
         };
-        if before == after && !limits::is_edited(facts, name.as_str()) {
+        if before == after && !facts.is_edited(name.as_str()) {
             names.entry((name, before)).or_default().push(Told { term, is_grant, asked, answered });
         }
     }

@@ -10,7 +10,7 @@ use lease_core::store::{
     Claim, ClaimAnswer, ConditionalAnswer, DbTime, FinishAnswer, Observed, ReleaseAnswer, RenewAnswer,
     SlotAnswer, SlotEnd, UnfinishedSlot, VerifyAnswer,
 };
-use lease_core::{Holder, Instance, LeaseName, LeaseStore as _, Slot, Term};
+use lease_core::{Instance, LeaseName, LeaseStore as _, Slot, Term};
 use lease_testkit::{ManualClock, MemoryStore};
 
 use crate::story::{RENEWED, Story, TTL, granted, token, unknown};
