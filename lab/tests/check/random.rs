@@ -282,7 +282,7 @@ fn lawful(seed: u64, steps_clock: bool) -> Story {
     world.story
 }
 
-const HISTORIES: u64 = 300;
+const HISTORIES: u64 = 200;
 
 #[test]
 fn histories_of_a_real_register_are_lawful() {
@@ -350,5 +350,5 @@ fn most_random_defects_are_found() {
         }
     }
     println!("{found} of {planted} found; not: {missed:#?}");
-    assert!(planted >= 100 && found * 10 >= planted * 8, "{found} of {planted}: {missed:#?}");
+    assert!(planted >= 60 && found * 10 >= planted * 8, "{found} of {planted}: {missed:#?}");
 }

@@ -114,18 +114,6 @@ impl State {
         }
     }
 
-    /// Whether an open statement can never do anything any more, `is_claimed` being whether a claim of a token may still be granted.
-    pub(super) fn is_past(&self, op: &Op, is_claimed: impl Fn(&Holder) -> bool) -> bool {
-        let never = |holder: &Holder| self.holder != *holder && !is_claimed(holder);
-        match &op.kind {
-            Kind::Release { holder } | Kind::Grant { only: Only::Seen(holder), .. } => never(holder),
-            Kind::Finish { holder, slot, .. } => never(holder) && self.unfinished != *slot,
-            Kind::Grant { only: Only::Slot { slot, .. }, .. } => self.slot >= *slot,
-            Kind::Grant { only: Only::Rerun { term, .. }, .. } => self.term > *term,
-            _ => false,
-        }
-    }
-
     fn granted(&self, op: &Op, holder: Holder, ttl: u64, only: &Only, world: &World<'_, '_>) -> Option<Self> {
         let at = match only {
             Only::Seen(seen) => (self.term > 0 && self.holder == *seen).then_some(self.now.max(op.from))?,
