@@ -1,22 +1,56 @@
-//! The lab, run as `cargo xtask simulate` and `cargo xtask faults`.
+//! The lab, run as `cargo xtask simulate`, `planted` and `faults`.
 
+use std::error::Error;
 use std::process::ExitCode;
 
-use clap::Parser;
-use lab::{planted, simulate};
+use clap::{Parser, Subcommand};
+use lab::{check, faults, planted, simulate};
+use tokio::runtime::Runtime;
 
-/// Attacks the lease library
 #[derive(Parser)]
+#[command(about)]
+struct Lab {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
 enum Command {
+    Check(check::command::Command),
+    /// Attacks real servers and judges the histories
+    Faults(faults::Choice),
     /// Plants faults in a copy of the library, and sees each caught
     Planted(planted::Choice),
     /// Simulates clusters with faults
     Simulate(simulate::Choice),
+    /// What `faults` starts
+    #[command(hide = true)]
+    Worker {
+        /// What it is told
+        order: String,
+    },
 }
 
 fn main() -> ExitCode {
-    match Command::parse() {
-        Command::Planted(choice) => planted::run(&choice),
-        Command::Simulate(choice) => simulate::run(&choice),
+    match perform(Lab::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
     }
+}
+
+fn perform(command: Command) -> Result<ExitCode, Box<dyn Error>> {
+    let well = match command {
+        Command::Planted(choice) => return Ok(planted::run(&choice)),
+        Command::Simulate(choice) => return Ok(simulate::run(&choice)),
+        Command::Check(command) => command.run()?,
+        Command::Faults(choice) => Runtime::new()?.block_on(faults::run(choice))?,
+        Command::Worker { order } => {
+            Runtime::new()?.block_on(faults::worker(&order))?;
+            true
+        }
+    };
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
