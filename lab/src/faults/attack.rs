@@ -1,0 +1,134 @@
+//! One history: a world, attacked for a while, healed, and judged.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use lease_core::store::Page;
+use tokio::time::sleep;
+
+use super::Failure;
+use super::inject::Done;
+use super::kind::{Kind, Setting};
+use super::ledger;
+use super::plan::Plan;
+use super::worker::{ELECTED, ROUNDS, TAKEN};
+use super::world::{WORKERS, World};
+use crate::history::{Event, now};
+
+/// How long a history goes on: until all of these are so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Length {
+    /// Each kind has been injected so often.
+    pub each: u64,
+    /// So much time has passed.
+    pub least: Duration,
+    /// But no longer than this.
+    pub most: Duration,
+}
+
+/// What was done in a history, before it is judged.
+#[derive(Debug, Default)]
+pub(crate) struct Attacked {
+    pub(crate) done: Vec<Done>,
+    pub(crate) took: Duration,
+    /// From the heal to the moment from which on every name had been held again.
+    pub(crate) reheld: Duration,
+    /// How many workers died by their failing hook.
+    pub(crate) deaths: i64,
+    /// What went wrong with the workers.
+    pub(crate) problems: Vec<String>,
+}
+
+/// After the last fault every name is held again in this time, and much sooner: what the checkers hold against the library is less.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// So often workers are looked after.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl World {
+    /// Injects faults of these kinds, one after the other; with `mixed` those that befall workers and their connections in a second
+    /// row beside the others.
+    pub(crate) async fn attack(
+        &self,
+        kinds: &[Kind],
+        mixed: bool,
+        length: Length,
+    ) -> Result<Attacked, Failure> {
+        let since = Instant::now();
+        self.all_held(now()).await?;
+        let attacked = async {
+            let (one, other): (Vec<_>, Vec<_>) =
+                kinds.iter().partition(|kind| !mixed || !matches!(kind.setting(), Setting::Workers | Setting::Network));
+            let (mut done, beside) =
+                tokio::try_join!(self.row(self.seed, &one, length), self.row(!self.seed, &other, length))?;
+            done.extend(beside);
+            self.writer.tell(Event::Healed);
+            let healed = now();
+            self.all_held(healed).await?;
+            Ok::<_, Failure>((done, Duration::from_nanos(now() - healed)))
+        };
+        let looked_after = async {
+            loop {
+                self.crew.look()?;
+                sleep(LOOK).await;
+            }
+        };
+        let (done, reheld) = tokio::select! {
+            attacked = attacked => attacked?,
+            failed = looked_after => { let never: Result<(), Failure> = failed; never?; (Vec::new(), Duration::ZERO) }
+        };
+        tokio::task::block_in_place(|| self.crew.end());
+        self.collect().await?;
+        let problems = std::mem::take(&mut *self.crew.problems.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        Ok(Attacked { done, took: since.elapsed(), reheld, deaths: self.crew.deaths(), problems })
+    }
+
+    async fn row(&self, seed: u64, kinds: &[Kind], length: Length) -> Result<Vec<Done>, Failure> {
+        let since = Instant::now();
+        let mut done = Vec::new();
+        let mut counts: BTreeMap<Kind, u64> = kinds.iter().map(|kind| (*kind, 0)).collect();
+        for injection in Plan::new(seed, kinds, WORKERS, self.ttl) {
+            let enough = counts.values().all(|count| *count >= length.each) && since.elapsed() >= length.least;
+            if enough || since.elapsed() >= length.most {
+                break;
+            }
+            if let Some(one) = self.inject(&injection).await? {
+                *counts.entry(one.kind).or_default() += 1;
+                done.push(one);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Waits until every name has been held since a moment.
+    async fn all_held(&self, since: u64) -> Result<(), Failure> {
+        let start = Instant::now();
+        let names = [ELECTED, TAKEN, ROUNDS];
+        while !names.iter().all(|name| self.crew.held(name) > Some(since)) {
+            if start.elapsed() > PATIENCE {
+                let free: Vec<_> =
+                    names.into_iter().filter(|name| self.crew.held(name) <= Some(since)).collect();
+                self.crew.problem(format!("{free:?} not held {PATIENCE:?} after all faults were over"));
+                return Ok(());
+            }
+            self.crew.look()?;
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows that are there when all have ended.
+    async fn collect(&self) -> Result<(), Failure> {
+        let store = self.direct.store().await?.shared();
+        let page = Page { prefix: String::new(), after: None, limit: 1_000 };
+        for row in &store.list(&page, PATIENCE).await?.rows {
+            self.writer.tell(Event::FinalRow(row.into()));
+        }
+        for entry in ledger::read(&self.direct).await? {
+            self.writer.tell(Event::Ledger(entry));
+        }
+        self.writer.tell(Event::LedgerComplete);
+        self.writer.tell(Event::Done);
+        Ok(())
+    }
+}

@@ -1,0 +1,198 @@
+//! `lab faults`: histories side by side, judged and told.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+
+use super::Failure;
+use super::attack::Attacked;
+use super::backend::Backend;
+use super::figures::Figures;
+use super::ground::Ground;
+use super::jobs::{self, Job, Tier};
+use super::kind::Kind;
+use super::report::{Count, Report, Told, floors};
+use super::world::{Wanted, World};
+use crate::history::History;
+
+/// What is attacked, how and for how long.
+#[derive(Debug, Clone, Args)]
+pub struct Choice {
+    /// Attack this engine only; may be given more than once
+    #[arg(long, value_enum)]
+    backend: Vec<Backend>,
+    /// So many minutes of mixed faults on each engine, in place of a tier
+    #[arg(long, conflicts_with_all = ["seconds", "tier"])]
+    minutes: Option<u64>,
+    /// So many seconds of mixed faults on each engine, in place of a tier
+    #[arg(long, conflicts_with = "tier")]
+    seconds: Option<u64>,
+    /// What all that is random is made from; printed when not given
+    #[arg(long)]
+    seed: Option<u64>,
+    /// These kinds of faults only, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',')]
+    kinds: Vec<Kind>,
+    /// How much is done
+    #[arg(long, value_enum, default_value = "commit")]
+    tier: Tier,
+    /// The time in so many histories
+    #[arg(long)]
+    histories: Option<u32>,
+    /// Write all figures to this file
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Keep the histories without violations too
+    #[arg(long)]
+    keep: bool,
+}
+
+const ALL: [Backend; 4] = [Backend::Postgres, Backend::Mariadb, Backend::Mysql, Backend::Sqlite];
+
+/// Where histories lie.
+const FOLDER: &str = "target/lab/faults";
+
+/// Attacks, judges and tells. `true`: no violation, and what the tier demands was reached.
+///
+/// # Errors
+///
+/// The lab itself cannot go on.
+pub async fn run(choice: Choice) -> Result<bool, Failure> {
+    let since = Instant::now();
+    let seed = choice.seed.unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs());
+    println!("seed {seed}");
+    let backends = if choice.backend.is_empty() { ALL.to_vec() } else { choice.backend.clone() };
+    let folder = Path::new(FOLDER).join(format!("{seed}-{}", std::process::id()));
+    let lanes = backends.iter().map(|backend| lane(&choice, *backend, seed, &folder));
+    let lanes = futures_util::future::try_join_all(lanes).await?;
+    let histories: Vec<Told> = lanes.into_iter().flatten().collect();
+    // Only an empty one goes.
+    drop(std::fs::remove_dir(&folder));
+    let demands = choice.tier == Tier::Commit && choice.time().is_none();
+    let wanted = choice.wanted().unwrap_or_else(|| Kind::of(Backend::Postgres).into_iter().chain(Kind::of(Backend::Sqlite)).collect());
+    let below_the_floor = if demands { floors(&histories, &backends, &wanted) } else { Vec::new() };
+    let report = Report { histories, below_the_floor, seconds: since.elapsed().as_secs() };
+    println!("{report}");
+    if let Some(path) = &choice.json {
+        std::fs::write(path, serde_json::to_vec_pretty(&report)?)?;
+    }
+    Ok(report.is_good())
+}
+
+impl Choice {
+    fn time(&self) -> Option<Duration> {
+        let seconds = self.minutes.map(|minutes| minutes * 60).or(self.seconds)?;
+        Some(Duration::from_secs(seconds))
+    }
+
+    fn wanted(&self) -> Option<Vec<Kind>> {
+        (!self.kinds.is_empty()).then(|| self.kinds.clone())
+    }
+
+    /// The histories of an engine, and how many go on at once.
+    fn jobs(&self, backend: Backend, seed: u64) -> (Vec<Job>, usize) {
+        let wanted = self.wanted();
+        let of = |time, histories| jobs::mixed(backend, wanted.as_deref(), seed, time, histories);
+        if let Some(time) = self.time() {
+            return (of(time, self.histories), 1);
+        }
+        match self.tier {
+            Tier::Commit => (jobs::commit(backend, &wanted.unwrap_or_else(|| Kind::of(backend)), seed), usize::MAX),
+            Tier::Nightly => {
+                let histories = self.histories.unwrap_or(50);
+                (of(Duration::from_secs(60) * histories, Some(histories)), 2)
+            }
+            Tier::Release => (of(Duration::from_secs(3_600), self.histories), 1),
+        }
+    }
+}
+
+/// All histories of one engine.
+async fn lane(choice: &Choice, backend: Backend, seed: u64, folder: &Path) -> Result<Vec<Told>, Failure> {
+    let (jobs, at_once) = choice.jobs(backend, seed);
+    let shared = if jobs.iter().any(|job| !job.server_is_its_own()) {
+        Ground::start(backend, false)?.map(Arc::new)
+    } else {
+        None
+    };
+    let told = stream::iter(jobs).map(|job| {
+        let shared = shared.clone();
+        async move {
+            let told = one(choice, &job, shared, folder).await;
+            told.map_err(|error| format!("{} history {} (seed {}): {error}", backend.name(), job.number, job.seed))
+        }
+    });
+    let mut all = Vec::new();
+    let mut told = told.buffer_unordered(at_once.min(100));
+    while let Some(one) = told.next().await {
+        let one = one?;
+        println!(
+            "{} history {}: {} s, {} faults, {} violations",
+            one.backend,
+            one.number,
+            one.seconds,
+            one.kinds.values().map(|count| count.injected).sum::<u64>(),
+            one.violations.len()
+        );
+        all.push(one);
+    }
+    all.sort_by_key(|told| told.number);
+    Ok(all)
+}
+
+async fn one(choice: &Choice, job: &Job, shared: Option<Arc<Ground>>, folder: &Path) -> Result<Told, Failure> {
+    let backend = job.backend;
+    let folder = folder.join(format!("{}-{}", backend.name(), job.number));
+    let ground = if job.server_is_its_own() {
+        Ground::start(backend, job.steps_the_clock())?.map(Arc::new)
+    } else {
+        shared
+    };
+    std::fs::create_dir_all(&folder)?;
+    let folder = folder.canonicalize()?;
+    let file = folder.join("file");
+    let wanted = Wanted {
+        backend,
+        seed: job.seed,
+        folder: &folder,
+        file: &file,
+        ground,
+        stepped_clock: job.steps_the_clock(),
+        program: None,
+    };
+    let world = World::start(wanted).await?;
+    let Attacked { done, took, reheld, deaths, problems } =
+        world.attack(&job.kinds, job.mixed, job.length).await?;
+    drop(world);
+    let history = History::read(&folder)?;
+    let figures = Figures::of(&history);
+    let violations = problems;
+    let kept = choice.keep || !violations.is_empty();
+    if !kept {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    let kinds: Vec<_> = job.kinds.iter().map(|kind| kind.name()).collect();
+    Ok(Told {
+        backend: backend.name(),
+        number: job.number,
+        seed: job.seed,
+        seconds: took.as_secs(),
+        kinds: Count::all(&done),
+        figures,
+        reheld_ms: u64::try_from(reheld.as_millis())?,
+        deaths,
+        violations,
+        kept: kept.then(|| folder.display().to_string()),
+        replay: format!(
+            "cargo xtask faults --backend {} --seed {} --seconds {} --histories 1 --keep --kinds {}",
+            backend.name(),
+            job.seed,
+            took.as_secs(),
+            kinds.join(",")
+        ),
+    })
+}
