@@ -40,8 +40,7 @@ impl World {
             }
             Backend::Sqlite => {
                 let connection = sqlite::connect(url)?;
-                connection.busy_timeout(PATIENCE)?;
-                tokio::task::block_in_place(|| connection.execute_batch("BEGIN IMMEDIATE"))?;
+                sqlite::lock(&connection).await?;
                 sleep(injection.lasts).await;
                 connection.execute_batch("ROLLBACK")?;
             }

@@ -13,9 +13,6 @@ use crate::faults::Failure;
 use crate::faults::ledger::sqlite;
 use crate::faults::world::World;
 
-/// Whoever has the file gives it up in this time.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// What SQLite keeps beside a file.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
@@ -44,19 +41,14 @@ impl World {
     pub(super) async fn replace(&self, lasts: Duration) -> Result<bool, Failure> {
         let (path, copy) = (self.path().to_owned(), self.path().with_extension("copy"));
         let old = self.path().with_extension("old");
-        let lock = {
-            let (path, copy, old) = (path.clone(), copy.clone(), old.clone());
-            block_in_place(move || -> Result<Connection, Failure> {
-                let lock = sqlite::connect(text(&path)?)?;
-                lock.busy_timeout(PATIENCE)?;
-                lock.execute_batch("BEGIN IMMEDIATE")?;
-                sqlite::connect(text(&path)?)?.execute("VACUUM INTO ?1", [text(&copy)?])?;
-                // The journal mode is not copied.
-                Connection::open(&copy)?.query_row("PRAGMA journal_mode = wal", [], |_| Ok(()))?;
-                rename(&path, &old)?;
-                Ok(lock)
-            })?
-        };
+        let lock = sqlite::connect(text(&path)?)?;
+        sqlite::lock(&lock).await?;
+        block_in_place(|| -> Result<(), Failure> {
+            sqlite::connect(text(&path)?)?.execute("VACUUM INTO ?1", [text(&copy)?])?;
+            // The journal mode is not copied.
+            Connection::open(&copy)?.query_row("PRAGMA journal_mode = wal", [], |_| Ok(()))?;
+            rename(&path, &old)
+        })?;
         sleep(lasts).await;
         rename(&copy, &path)?;
         lock.execute_batch("ROLLBACK")?;

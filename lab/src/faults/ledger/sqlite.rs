@@ -1,7 +1,7 @@
 //! The ledger on SQLite.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lease_core::{GuardedError, LeaseStore as _, Tenure};
 use lease_sqlite::SqliteStore;
@@ -13,6 +13,9 @@ use crate::history::{Finish, Guard, Ledger};
 
 /// Looks at the lease between two of these.
 const STEP: Duration = Duration::from_millis(5);
+
+/// Whoever has the file gives it up in this time.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn create(path: &str) -> Result<(), Failure> {
     SqliteStore::open(path).await?.migrate().await?;
@@ -68,4 +71,17 @@ pub(super) async fn write(store: &SqliteStore, path: &str, tenure: &Tenure, entr
 /// Makes no file.
 pub(crate) fn connect(path: &str) -> Result<Connection, rusqlite::Error> {
     Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+}
+
+/// Takes the file's lock, as soon as whoever has it gives it up: SQLite's own waiting would be too seldom awake to get it.
+pub(crate) async fn lock(connection: &Connection) -> Result<(), Failure> {
+    connection.busy_timeout(Duration::ZERO)?;
+    let since = Instant::now();
+    loop {
+        match connection.execute_batch("BEGIN IMMEDIATE") {
+            Ok(()) => return Ok(()),
+            Err(error) if since.elapsed() > PATIENCE => return Err(error.into()),
+            Err(_) => tokio::time::sleep(STEP).await,
+        }
+    }
 }
