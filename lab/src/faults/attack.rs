@@ -1,9 +1,11 @@
 //! One history: a world, attacked for a while, healed, and judged.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use lease_core::store::Page;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::Failure;
@@ -45,42 +47,60 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// So often workers are looked after.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Injects faults of these kinds, one after the other; with `mixed` those that befall workers and their connections in a second
+/// row beside the others. Each row is a task of its own, for some faults block a thread.
+pub(crate) async fn attack(
+    world: World,
+    kinds: &[Kind],
+    mixed: bool,
+    length: Length,
+) -> Result<Attacked, Failure> {
+    let since = Instant::now();
+    let world = Arc::new(world);
+    let looking = {
+        let world = Arc::clone(&world);
+        Aborted(tokio::spawn(async move { world.look_after().await }))
+    };
+    world.all_held(now()).await;
+    let beside = |kind: &Kind| mixed && matches!(kind.setting(), Setting::Workers | Setting::Network);
+    let (other, one): (Vec<_>, Vec<_>) = kinds.iter().copied().partition(beside);
+    let rows = [(world.seed, one), (!world.seed, other)].map(|(seed, kinds)| {
+        let world = Arc::clone(&world);
+        Aborted(tokio::spawn(async move { world.row(seed, &kinds, length).await }))
+    });
+    let mut done = Vec::new();
+    for mut row in rows {
+        done.extend((&mut row.0).await??);
+    }
+    world.writer.tell(Event::Healed);
+    let healed = now();
+    world.all_held(healed).await;
+    let reheld = Duration::from_nanos(now() - healed);
+    drop(looking);
+    tokio::task::block_in_place(|| world.crew.end());
+    world.collect().await?;
+    let problems = std::mem::take(&mut *world.crew.problems.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Attacked { done, took: since.elapsed(), reheld, deaths: world.crew.deaths(), problems })
+}
+
+/// A task that ends with its value.
+struct Aborted<T>(JoinHandle<T>);
+
+impl<T> Drop for Aborted<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 impl World {
-    /// Injects faults of these kinds, one after the other; with `mixed` those that befall workers and their connections in a second
-    /// row beside the others.
-    pub(crate) async fn attack(
-        &self,
-        kinds: &[Kind],
-        mixed: bool,
-        length: Length,
-    ) -> Result<Attacked, Failure> {
-        let since = Instant::now();
-        self.all_held(now()).await?;
-        let attacked = async {
-            let (one, other): (Vec<_>, Vec<_>) =
-                kinds.iter().partition(|kind| !mixed || !matches!(kind.setting(), Setting::Workers | Setting::Network));
-            let (mut done, beside) =
-                tokio::try_join!(self.row(self.seed, &one, length), self.row(!self.seed, &other, length))?;
-            done.extend(beside);
-            self.writer.tell(Event::Healed);
-            let healed = now();
-            self.all_held(healed).await?;
-            Ok::<_, Failure>((done, Duration::from_nanos(now() - healed)))
-        };
-        let looked_after = async {
-            loop {
-                self.crew.look()?;
-                sleep(LOOK).await;
+    /// Replaces workers that die by themselves. Never ends.
+    async fn look_after(&self) {
+        loop {
+            if let Err(error) = self.crew.look() {
+                self.crew.problem(format!("a worker cannot be started: {error}"));
             }
-        };
-        let (done, reheld) = tokio::select! {
-            attacked = attacked => attacked?,
-            failed = looked_after => { let never: Result<(), Failure> = failed; never?; (Vec::new(), Duration::ZERO) }
-        };
-        tokio::task::block_in_place(|| self.crew.end());
-        self.collect().await?;
-        let problems = std::mem::take(&mut *self.crew.problems.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-        Ok(Attacked { done, took: since.elapsed(), reheld, deaths: self.crew.deaths(), problems })
+            sleep(LOOK).await;
+        }
     }
 
     async fn row(&self, seed: u64, kinds: &[Kind], length: Length) -> Result<Vec<Done>, Failure> {
@@ -101,7 +121,7 @@ impl World {
     }
 
     /// Waits until every name has been held since a moment.
-    async fn all_held(&self, since: u64) -> Result<(), Failure> {
+    async fn all_held(&self, since: u64) {
         let start = Instant::now();
         let names = [ELECTED, TAKEN, ROUNDS];
         while !names.iter().all(|name| self.crew.held(name) > Some(since)) {
@@ -109,12 +129,10 @@ impl World {
                 let free: Vec<_> =
                     names.into_iter().filter(|name| self.crew.held(name) <= Some(since)).collect();
                 self.crew.problem(format!("{free:?} not held {PATIENCE:?} after all faults were over"));
-                return Ok(());
+                return;
             }
-            self.crew.look()?;
             sleep(LOOK).await;
         }
-        Ok(())
     }
 
     /// Writes the rows that are there when all have ended.

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use tokio::task::JoinSet;
 
 use super::Failure;
-use super::attack::Attacked;
+use super::attack::{Attacked, attack};
 use super::backend::Backend;
 use super::figures::Figures;
 use super::ground::Ground;
@@ -67,9 +66,15 @@ pub async fn run(choice: Choice) -> Result<bool, Failure> {
     println!("seed {seed}");
     let backends = if choice.backend.is_empty() { ALL.to_vec() } else { choice.backend.clone() };
     let folder = Path::new(FOLDER).join(format!("{seed}-{}", std::process::id()));
-    let lanes = backends.iter().map(|backend| lane(&choice, *backend, seed, &folder));
-    let lanes = futures_util::future::try_join_all(lanes).await?;
-    let histories: Vec<Told> = lanes.into_iter().flatten().collect();
+    let mut histories = Vec::new();
+    let mut lanes = JoinSet::new();
+    for backend in &backends {
+        lanes.spawn(lane(choice.clone(), *backend, seed, folder.clone()));
+    }
+    while let Some(lane) = lanes.join_next().await {
+        histories.extend(lane??);
+    }
+    histories.sort_by_key(|told: &Told| (told.backend, told.number));
     // Only an empty one goes.
     drop(std::fs::remove_dir(&folder));
     let demands = choice.tier == Tier::Commit && choice.time().is_none();
@@ -111,40 +116,41 @@ impl Choice {
     }
 }
 
-/// All histories of one engine.
-async fn lane(choice: &Choice, backend: Backend, seed: u64, folder: &Path) -> Result<Vec<Told>, Failure> {
+/// All histories of one engine. Each is a task of its own, for some faults block a thread.
+async fn lane(choice: Choice, backend: Backend, seed: u64, folder: PathBuf) -> Result<Vec<Told>, Failure> {
     let (jobs, at_once) = choice.jobs(backend, seed);
     let shared = if jobs.iter().any(|job| !job.server_is_its_own()) {
         Ground::start(backend, false)?.map(Arc::new)
     } else {
         None
     };
-    let told = stream::iter(jobs).map(|job| {
-        let shared = shared.clone();
-        async move {
-            let told = one(choice, &job, shared, folder).await;
-            told.map_err(|error| format!("{} history {} (seed {}): {error}", backend.name(), job.number, job.seed))
-        }
-    });
     let mut all = Vec::new();
-    let mut told = told.buffer_unordered(at_once.min(100));
-    while let Some(one) = told.next().await {
-        let one = one?;
+    let mut running = JoinSet::new();
+    let mut jobs = jobs.into_iter();
+    loop {
+        while running.len() < at_once
+            && let Some(job) = jobs.next()
+        {
+            let (shared, folder) = (shared.clone(), folder.clone());
+            running.spawn(one(choice.keep, job, shared, folder));
+        }
+        let Some(told) = running.join_next().await else { break };
+        let told = told??;
+        let faults: u64 = told.kinds.values().map(|count| count.injected).sum();
         println!(
-            "{} history {}: {} s, {} faults, {} violations",
-            one.backend,
-            one.number,
-            one.seconds,
-            one.kinds.values().map(|count| count.injected).sum::<u64>(),
-            one.violations.len()
+            "{} history {}: {} s, {faults} faults, {} violations",
+            told.backend,
+            told.number,
+            told.seconds,
+            told.violations.len()
         );
-        all.push(one);
+        all.push(told);
     }
-    all.sort_by_key(|told| told.number);
     Ok(all)
 }
 
-async fn one(choice: &Choice, job: &Job, shared: Option<Arc<Ground>>, folder: &Path) -> Result<Told, Failure> {
+/// One history, judged.
+async fn one(keep: bool, job: Job, shared: Option<Arc<Ground>>, folder: PathBuf) -> Result<Told, Failure> {
     let backend = job.backend;
     let folder = folder.join(format!("{}-{}", backend.name(), job.number));
     let ground = if job.server_is_its_own() {
@@ -166,12 +172,11 @@ async fn one(choice: &Choice, job: &Job, shared: Option<Arc<Ground>>, folder: &P
     };
     let world = World::start(wanted).await?;
     let Attacked { done, took, reheld, deaths, problems } =
-        world.attack(&job.kinds, job.mixed, job.length).await?;
-    drop(world);
+        attack(world, &job.kinds, job.mixed, job.length).await?;
     let history = History::read(&folder)?;
     let figures = Figures::of(&history);
     let violations = problems;
-    let kept = choice.keep || !violations.is_empty();
+    let kept = keep || !violations.is_empty();
     if !kept {
         std::fs::remove_dir_all(&folder)?;
     }

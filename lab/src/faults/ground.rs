@@ -27,11 +27,7 @@ impl Ground {
     /// Starts a server of that engine; one without a server has none.
     pub(crate) fn start(backend: Backend, stepped_clock: bool) -> Result<Option<Self>, Failure> {
         let Some(product) = backend.product() else { return Ok(None) };
-        let arguments = match product {
-            // A crash is a crash of the process: what the system has is there when it comes back.
-            Product::Postgres => ["-c", "fsync=off", "-c", "shared_buffers=16MB"].map(str::to_owned).to_vec(),
-            Product::MariaDb | Product::MySql => Vec::new(),
-        };
+        let arguments = options(product).iter().map(ToString::to_string).collect();
         let setup = Setup { arguments, stepped_clock, ..Setup::default() };
         let server = block_in_place(|| Server::try_start(product, setup))?;
         let port = server.port();
@@ -76,6 +72,21 @@ impl Ground {
     fn lock(&self) -> MutexGuard<'_, Server> {
         // A panic of one history is no other's.
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Small, so that it comes back soon and many go on one machine. What a crash leaves is what a crash of the process leaves.
+fn options(product: Product) -> &'static [&'static str] {
+    match product {
+        Product::Postgres => &["-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=200"],
+        Product::MariaDb => &["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"],
+        Product::MySql => &[
+            "--skip-log-bin",
+            "--innodb-buffer-pool-size=32M",
+            "--innodb-redo-log-capacity=8M",
+            "--innodb-buffer-pool-load-at-startup=OFF",
+            "--innodb-buffer-pool-dump-at-shutdown=OFF",
+        ],
     }
 }
 

@@ -39,8 +39,7 @@ impl World {
                 conn.disconnect().await?;
             }
             Backend::Sqlite => {
-                let connection = sqlite::connect(url)?;
-                sqlite::lock(&connection).await?;
+                let connection = sqlite::locked(url).await?;
                 sleep(injection.lasts).await;
                 connection.execute_batch("ROLLBACK")?;
             }

@@ -41,8 +41,7 @@ impl World {
     pub(super) async fn replace(&self, lasts: Duration) -> Result<bool, Failure> {
         let (path, copy) = (self.path().to_owned(), self.path().with_extension("copy"));
         let old = self.path().with_extension("old");
-        let lock = sqlite::connect(text(&path)?)?;
-        sqlite::lock(&lock).await?;
+        let lock = sqlite::locked(text(&path)?).await?;
         block_in_place(|| -> Result<(), Failure> {
             sqlite::connect(text(&path)?)?.execute("VACUUM INTO ?1", [text(&copy)?])?;
             // The journal mode is not copied.

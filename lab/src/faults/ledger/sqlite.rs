@@ -73,13 +73,14 @@ pub(crate) fn connect(path: &str) -> Result<Connection, rusqlite::Error> {
     Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
 
-/// Takes the file's lock, as soon as whoever has it gives it up: SQLite's own waiting would be too seldom awake to get it.
-pub(crate) async fn lock(connection: &Connection) -> Result<(), Failure> {
+/// A connection that has the file's lock, taken as soon as whoever has it gives it up: SQLite's own waiting would be too seldom awake to get it.
+pub(crate) async fn locked(path: &str) -> Result<Connection, Failure> {
+    let connection = connect(path)?;
     connection.busy_timeout(Duration::ZERO)?;
     let since = Instant::now();
     loop {
         match connection.execute_batch("BEGIN IMMEDIATE") {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(connection),
             Err(error) if since.elapsed() > PATIENCE => return Err(error.into()),
             Err(_) => tokio::time::sleep(STEP).await,
         }
