@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lab::faults;
+use lab::{check, faults};
 
 #[derive(Parser)]
 #[command(about)]
@@ -14,6 +14,7 @@ struct Lab {
 
 #[derive(Subcommand)]
 enum Command {
+    Check(check::command::Command),
     /// Attack real servers and judge the histories
     Faults(faults::Choice),
     /// What `faults` starts
@@ -27,6 +28,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let outcome = match Lab::parse().command {
+        Command::Check(command) => command.run(),
         Command::Faults(choice) => faults::run(choice).await,
         Command::Worker { order } => faults::worker(&order).await.map(|()| true),
     };
