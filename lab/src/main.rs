@@ -28,7 +28,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let outcome = match Lab::parse().command {
-        Command::Check(command) => command.run(),
+        Command::Check(command) => command.run().map_err(Into::into),
         Command::Faults(choice) => faults::run(choice).await,
         Command::Worker { order } => faults::worker(&order).await.map(|()| true),
     };

@@ -72,8 +72,8 @@ pub(crate) async fn attack(
     for mut row in rows {
         done.extend((&mut row.0).await??);
     }
-    world.writer.tell(Event::Healed);
     let healed = now();
+    world.healed().await;
     world.all_held(healed).await;
     let reheld = Duration::from_nanos(now() - healed);
     drop(looking);
@@ -137,9 +137,8 @@ impl World {
 
     /// Writes the rows that are there when all have ended.
     async fn collect(&self) -> Result<(), Failure> {
-        let store = self.direct.store().await?.shared();
         let page = Page { prefix: String::new(), after: None, limit: 1_000 };
-        for row in &store.list(&page, PATIENCE).await?.rows {
+        for row in &self.store.list(&page, PATIENCE).await?.rows {
             self.writer.tell(Event::FinalRow(row.into()));
         }
         for entry in ledger::read(&self.direct).await? {

@@ -16,6 +16,7 @@ use super::jobs::{self, Job, Tier};
 use super::kind::Kind;
 use super::report::{Count, Report, Told, floors};
 use super::world::{Wanted, World};
+use crate::check::{self, check};
 use crate::history::History;
 
 /// What is attacked, how and for how long.
@@ -173,9 +174,14 @@ async fn one(keep: bool, job: Job, shared: Option<Arc<Ground>>, folder: PathBuf)
     let world = World::start(wanted).await?;
     let Attacked { done, took, reheld, deaths, problems } =
         attack(world, &job.kinds, job.mixed, job.length).await?;
-    let history = History::read(&folder)?;
-    let figures = Figures::of(&history);
-    let violations = problems;
+    let judged = folder.clone();
+    let judging = tokio::task::spawn_blocking(move || -> Result<_, Failure> {
+        let history = History::read(&judged)?;
+        Ok((Figures::of(&history), check(&history)))
+    });
+    let (figures, check::Report { violations, summary }) = judging.await??;
+    let violations: Vec<String> =
+        problems.into_iter().chain(violations.iter().map(ToString::to_string)).collect();
     let kept = keep || !violations.is_empty();
     if !kept {
         std::fs::remove_dir_all(&folder)?;
@@ -188,6 +194,7 @@ async fn one(keep: bool, job: Job, shared: Option<Arc<Ground>>, folder: PathBuf)
         seconds: took.as_secs(),
         kinds: Count::all(&done),
         figures,
+        summary,
         reheld_ms: u64::try_from(reheld.as_millis())?,
         deaths,
         violations,

@@ -4,6 +4,7 @@ mod database;
 mod file;
 mod server;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lease_testkit::{Direction, Proxy};
@@ -14,6 +15,7 @@ use super::Failure;
 use super::kind::{Kind, Setting};
 use super::plan::{Injection, Moment};
 use super::random::Random;
+use super::worker::TAKEN;
 use super::world::World;
 use crate::history::{Event, Fault, FaultKind};
 
@@ -35,10 +37,28 @@ impl World {
         self.until(injection).await;
         let (guard, round) = self.crew.open(self.befallen(injection));
         let fault = self.fault(injection, guard, round);
-        self.writer.tell(Event::FaultBegan(fault.clone()));
+        // Nobody says meanwhile that none is on.
+        let begun = |faults: &mut u32| {
+            *faults += 1;
+            self.writer.tell(Event::FaultBegan(fault.clone()));
+        };
+        begun(&mut lock(&self.faults));
         let was_done = self.act(injection).await?;
         self.writer.tell(Event::FaultEnded(fault));
+        *lock(&self.faults) -= 1;
+        self.healed().await;
         Ok(was_done.then_some(Done { kind: injection.kind, guard, round }))
+    }
+
+    /// Says that no fault is on and the database answers, when that is so.
+    pub(crate) async fn healed(&self) {
+        let any = TAKEN.parse().expect("a name");
+        if self.store.inspect(&any, self.ttl).await.is_ok() {
+            let faults = lock(&self.faults);
+            if *faults == 0 {
+                self.writer.tell(Event::Healed);
+            }
+        }
     }
 
     /// The worker that is befallen; `None`: all.
@@ -174,4 +194,8 @@ impl World {
         let process = self.befallen(injection).map(|worker| self.crew.id(worker));
         Fault { number: self.writer.number(), kind, process, ms: Some(ms), bytes: None, at }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

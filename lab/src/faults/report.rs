@@ -11,6 +11,7 @@ use super::figures::Figures;
 use super::inject::Done;
 use super::jobs::{FLOOR, HISTORIES, LEAST};
 use super::kind::Kind;
+use crate::check::Summary;
 
 /// What became of a history.
 #[derive(Debug, Clone, Serialize)]
@@ -21,6 +22,8 @@ pub(crate) struct Told {
     pub(crate) seconds: u64,
     pub(crate) kinds: BTreeMap<&'static str, Count>,
     pub(crate) figures: Figures,
+    /// What the checkers counted.
+    pub(crate) summary: Summary,
     /// From the heal to the moment from which on every name had been held again.
     pub(crate) reheld_ms: u64,
     /// Workers that died by their failing hook.

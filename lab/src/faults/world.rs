@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use lease_core::LeaseStore;
 use lease_testkit::Proxy;
 use test_servers::ProcessClock;
 
@@ -33,6 +34,10 @@ pub(crate) struct World {
     pub(crate) clock: Option<Mutex<ProcessClock>>,
     pub(crate) crew: Crew,
     pub(crate) writer: Writer,
+    /// How many faults are on.
+    pub(crate) faults: Mutex<u32>,
+    /// Sees whether the database answers.
+    pub(crate) store: Arc<dyn LeaseStore>,
 }
 
 /// How a world is to be.
@@ -82,6 +87,8 @@ impl World {
             }
         }
         let crew = Crew::start(places, ttl, seed, folder, &writer, life)?;
-        Ok(Self { ttl, seed, direct, ground, proxies, clock, crew, writer })
+        let store = direct.store().await?.shared();
+        let faults = Mutex::new(0);
+        Ok(Self { ttl, seed, direct, ground, proxies, clock, crew, writer, faults, store })
     }
 }
