@@ -7,6 +7,7 @@ mod attack;
 mod backend;
 mod command;
 mod crew;
+mod disks;
 mod figures;
 mod ground;
 mod inject;

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use super::Failure;
 use super::attack::{Attacked, attack};
 use super::backend::Backend;
+use super::disks::{self, Disk, Disks};
 use super::figures::Figures;
 use super::ground::Ground;
 use super::jobs::{self, Job, Tier};
@@ -64,13 +65,20 @@ const FOLDER: &str = "target/lab/faults";
 pub async fn run(choice: Choice) -> Result<bool, Failure> {
     let since = Instant::now();
     let seed = choice.seed.unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs());
-    println!("seed {seed}");
     let backends = if choice.backend.is_empty() { ALL.to_vec() } else { choice.backend.clone() };
+    let jobs: Vec<(Vec<Job>, usize)> = backends.iter().map(|backend| choice.jobs(*backend, seed)).collect();
+    if jobs.iter().flat_map(|(jobs, _)| jobs).any(Job::fills_the_disk) {
+        let with_servers = backends.iter().any(|backend| backend.product().is_some());
+        disks::have(&Path::new(FOLDER).join("disks"), with_servers)?;
+    }
+    println!("seed {seed}");
     let folder = Path::new(FOLDER).join(format!("{seed}-{}", std::process::id()));
+    let disks = Arc::new(Disks::of_this_process());
     let mut histories = Vec::new();
     let mut lanes = JoinSet::new();
-    for backend in &backends {
-        lanes.spawn(lane(choice.clone(), *backend, seed, folder.clone()));
+    for (backend, (jobs, at_once)) in backends.iter().zip(jobs) {
+        let (folder, disks) = (folder.clone(), Arc::clone(&disks));
+        lanes.spawn(lane(*backend, jobs, at_once, choice.keep, folder, disks));
     }
     while let Some(lane) = lanes.join_next().await {
         histories.extend(lane??);
@@ -118,8 +126,14 @@ impl Choice {
 }
 
 /// All histories of one engine. Each is a task of its own, for some faults block a thread.
-async fn lane(choice: Choice, backend: Backend, seed: u64, folder: PathBuf) -> Result<Vec<Told>, Failure> {
-    let (jobs, at_once) = choice.jobs(backend, seed);
+async fn lane(
+    backend: Backend,
+    jobs: Vec<Job>,
+    at_once: usize,
+    keep: bool,
+    folder: PathBuf,
+    disks: Arc<Disks>,
+) -> Result<Vec<Told>, Failure> {
     let shared = if jobs.iter().any(|job| !job.server_is_its_own()) {
         Ground::start(backend, false)?.map(Arc::new)
     } else {
@@ -132,8 +146,8 @@ async fn lane(choice: Choice, backend: Backend, seed: u64, folder: PathBuf) -> R
         while running.len() < at_once
             && let Some(job) = jobs.next()
         {
-            let (shared, folder) = (shared.clone(), folder.clone());
-            running.spawn(one(choice.keep, job, shared, folder));
+            let (shared, folder, disks) = (shared.clone(), folder.clone(), Arc::clone(&disks));
+            running.spawn(one(keep, job, shared, folder, disks));
         }
         let Some(told) = running.join_next().await else { break };
         let told = told??;
@@ -151,7 +165,13 @@ async fn lane(choice: Choice, backend: Backend, seed: u64, folder: PathBuf) -> R
 }
 
 /// One history, judged.
-async fn one(keep: bool, job: Job, shared: Option<Arc<Ground>>, folder: PathBuf) -> Result<Told, Failure> {
+async fn one(
+    keep: bool,
+    job: Job,
+    shared: Option<Arc<Ground>>,
+    folder: PathBuf,
+    disks: Arc<Disks>,
+) -> Result<Told, Failure> {
     let backend = job.backend;
     let folder = folder.join(format!("{}-{}", backend.name(), job.number));
     let ground = if job.server_is_its_own() {
@@ -161,7 +181,8 @@ async fn one(keep: bool, job: Job, shared: Option<Arc<Ground>>, folder: PathBuf)
     };
     std::fs::create_dir_all(&folder)?;
     let folder = folder.canonicalize()?;
-    let file = folder.join("file");
+    let disk = if job.fills_the_disk() { Some(disks.take().ok_or("there is no disk left")?) } else { None };
+    let file = disk.as_ref().map_or(&*folder, Disk::path).join("file");
     let wanted = Wanted {
         backend,
         seed: job.seed,
@@ -174,6 +195,7 @@ async fn one(keep: bool, job: Job, shared: Option<Arc<Ground>>, folder: PathBuf)
     let world = World::start(wanted).await?;
     let Attacked { done, took, reheld, deaths, problems } =
         attack(world, &job.kinds, job.mixed, job.length).await?;
+    drop(disk);
     let judged = folder.clone();
     let judging = tokio::task::spawn_blocking(move || -> Result<_, Failure> {
         let history = History::read(&judged)?;

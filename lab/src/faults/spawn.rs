@@ -17,8 +17,6 @@ pub(crate) struct Life {
     pub(crate) environment: Vec<(&'static str, PathBuf)>,
     /// Whether the modes of files count for them though they may be root.
     pub(crate) heeds_modes: bool,
-    /// The process whose mounts they see.
-    pub(crate) mounts_of: Option<u32>,
 }
 
 impl Life {
@@ -26,9 +24,6 @@ impl Life {
     pub(crate) fn command(&self) -> io::Result<Command> {
         let program = self.program.clone().map_or_else(env::current_exe, Ok)?;
         let mut words: Vec<std::ffi::OsString> = Vec::new();
-        if let Some(pid) = self.mounts_of {
-            words.extend(["nsenter", "--target", &pid.to_string(), "--mount", "--"].map(Into::into));
-        }
         words.extend(["setpriv", "--pdeathsig", "KILL"].map(Into::into));
         if self.heeds_modes && rustix::process::geteuid().is_root() {
             let dropped = "-dac_override,-dac_read_search";
