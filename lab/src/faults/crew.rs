@@ -141,6 +141,12 @@ impl Crew {
         self.seat(worker).id()
     }
 
+    /// How the system says that a worker is: `T` for one that stands still. `None`: it is away.
+    #[cfg(test)]
+    pub(crate) fn state(&self, worker: u32) -> Option<char> {
+        self.seat(worker).pid().and_then(state)
+    }
+
     /// Whether a guarded transaction is open, and whether a round runs, in one worker or in any.
     pub(crate) fn open(&self, worker: Option<u32>) -> (bool, bool) {
         let boards: Vec<_> = match worker {
@@ -301,9 +307,12 @@ impl Drop for Crew {
 }
 
 fn stands_still(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.is_none_or(|state| matches!(state, 'T' | 'Z'))
+    state(pid).is_none_or(|state| matches!(state, 'T' | 'Z'))
+}
+
+fn state(pid: Pid) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

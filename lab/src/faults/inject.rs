@@ -3,6 +3,8 @@
 mod database;
 mod file;
 mod server;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
