@@ -215,8 +215,14 @@ async fn is_primary(
         version.is_some_and(|version| product::major(version).is_none_or(|major| major < product::OLDEST));
     if answer.is_err() || is_old {
         // Another product would fail on any statement; it is named when it names itself.
-        let named = client.simple_query(sql::VERSION).await.ok();
-        let named = named.as_deref().and_then(first_column).or(version);
+        let named = client.simple_query(sql::VERSION).await;
+        // So would any on a connection that has ended meanwhile, or on a server that is going down: which it is, that does not say.
+        let is_silent =
+            named.as_ref().is_err_and(|error| error.is_closed() || error.as_db_error().is_none());
+        if is_silent && !is_old && let Err(error) = answer {
+            return Err(of_connecting(error));
+        }
+        let named = named.as_deref().ok().and_then(first_column).or(version);
         product::is_supported(named.unwrap_or("(no version)")).map_err(StoreError::without_effect)?;
     }
     let messages = answer.map_err(of_connecting)?;

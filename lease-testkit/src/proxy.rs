@@ -162,6 +162,12 @@ impl Proxy {
         self.shared.change(|faults| faults.cuts += 1);
     }
 
+    /// Leaves all connections of now half open: the server's side is closed at once, the client's stays, and on it nothing comes
+    /// any more, not even the end, before the client itself closes it or [`cut`](Self::cut) is called. New connections are not concerned.
+    pub fn strand(&self) {
+        self.shared.change(|faults| faults.strandings += 1);
+    }
+
     /// Closes a connection when the `n`th message from now, over all connections, is about to go this
     /// way: it is not forwarded. Messages of connecting and logging in are not counted.
     ///
@@ -216,6 +222,11 @@ impl Proxy {
     /// return. A test that plans one asserts in the end that none is left: a cut that was never made tests nothing.
     pub fn planned(&self) -> usize {
         self.shared.state().planned()
+    }
+
+    /// Gives up what is still [`planned`](Self::planned), but for a call that is under way. Answers how many plans that were.
+    pub fn forget_planned(&self) -> usize {
+        self.shared.state().forget_planned()
     }
 
     #[track_caller]

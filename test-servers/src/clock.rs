@@ -49,7 +49,11 @@ impl SteppedClock {
     }
 
     pub(crate) fn step(&mut self, seconds: i64) -> Result<(), Error> {
-        self.write(self.ahead_ms.saturating_add(seconds.saturating_mul(1000)))
+        self.step_ms(seconds.saturating_mul(1000))
+    }
+
+    pub(crate) fn step_ms(&mut self, ms: i64) -> Result<(), Error> {
+        self.write(self.ahead_ms.saturating_add(ms))
     }
 
     pub(crate) fn set(&mut self, since_epoch: Duration) -> Result<(), Error> {
@@ -65,6 +69,30 @@ impl SteppedClock {
         fs::rename(&new, &self.file).map_err(Error::while_doing(doing()))?;
         self.ahead_ms = ahead_ms;
         Ok(())
+    }
+}
+
+/// The wall clock of processes that somebody else starts, moved as that of a server is: where a database runs inside the
+/// process, this is the database's clock.
+///
+/// Who reads the kernel's clock without libc, as `rustix` may, sees the true one. The monotonic clocks of all are.
+pub struct ProcessClock(SteppedClock);
+
+impl ProcessClock {
+    /// A clock that is right, for which a file in this folder stands.
+    pub fn new(folder: &Path) -> Result<Self, Error> {
+        SteppedClock::new(folder).map(Self)
+    }
+
+    /// What a process must have in its environment to go by this clock.
+    pub fn environment(&self) -> Vec<(&'static str, PathBuf)> {
+        let preload = ("LD_PRELOAD", self.0.library.clone());
+        self.0.environment().into_iter().chain([preload]).collect()
+    }
+
+    /// Moves it by milliseconds, at once and for good.
+    pub fn step_ms(&mut self, ms: i64) -> Result<(), Error> {
+        self.0.step_ms(ms)
     }
 }
 

@@ -22,6 +22,7 @@ mod standby;
 mod wire;
 mod zones;
 
+pub use clock::ProcessClock;
 pub use error::Error;
 pub use install::{install, install_tools};
 pub use kept::{Kept, Left, down, kept, left, up};

@@ -151,6 +151,12 @@ impl Server {
         wanted(self.clock().step(seconds));
     }
 
+    /// As [`Server::step_clock`], by milliseconds.
+    #[track_caller]
+    pub fn step_clock_ms(&mut self, ms: i64) {
+        wanted(self.clock().step_ms(ms));
+    }
+
     /// Sets its wall clock to this time since 1970 UTC, from where it goes on.
     #[track_caller]
     pub fn set_clock(&mut self, since_epoch: Duration) {

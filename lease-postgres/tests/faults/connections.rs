@@ -333,3 +333,18 @@ async fn a_transaction_left_open_in_the_programs_pool_is_not_committed() {
         assert_eq!(store.inspect(&name("left"), LONG).await.unwrap().row, None, "{begin}");
     }
 }
+
+/// A server that dies then does not answer what it is: it is not taken for another product, of which nobody would ask again.
+#[tokio::test]
+async fn a_connection_that_ends_right_after_the_login_says_nothing_of_the_server() {
+    let sandbox = Sandbox::new().await;
+    for direction in [Direction::ToServer, Direction::ToClient] {
+        let (proxy, url) = proxied(&sandbox.url);
+        let store = sandbox.options().open(&url).unwrap();
+        proxy.cut_before(1, direction);
+        if let Err(error) = store.inspect(&name("a"), LONG).await {
+            assert!(error.kind().retry_helps(), "{error:?}");
+        }
+        assert_eq!(proxy.planned(), 0);
+    }
+}

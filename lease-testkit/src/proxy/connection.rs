@@ -26,7 +26,8 @@ pub(super) async fn accept(listener: TcpListener, target: Vec<SocketAddr>, wire:
         let faults = shared.faults();
         if !faults.refusing {
             let number = shared.state().opened();
-            let link = Link { number, cuts: faults.cuts, shared: Arc::clone(&shared) };
+            let link =
+                Link { number, cuts: faults.cuts, strandings: faults.strandings, shared: Arc::clone(&shared) };
             tokio::spawn(serve(client, target.clone(), wire, link));
         }
     }
@@ -37,6 +38,8 @@ struct Link {
     number: u64,
     /// How often everything had been cut when this began.
     cuts: u64,
+    /// How often all had been left half open when this began.
+    strandings: u64,
     shared: Arc<Shared>,
 }
 
@@ -73,14 +76,24 @@ async fn serve(mut client: TcpStream, target: Vec<SocketAddr>, wire: Wire, link:
     let session = Mutex::new(Session::new(wire));
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    tokio::select! {
-        () = link.shared.cut_since(link.cuts) => {}
+    let is_stranded = tokio::select! {
+        () = link.shared.cut_since(link.cuts) => false,
+        () = link.shared.stranded_since(link.strandings) => true,
         _ = async {
             tokio::try_join!(
                 pump(Direction::ToServer, from_client, to_server, &session, &link),
                 pump(Direction::ToClient, from_server, to_client, &session, &link),
             )
-        } => {}
+        } => false,
+    };
+    if is_stranded {
+        drop(server);
+        let mut nowhere = tokio::io::sink();
+        tokio::select! {
+            () = link.shared.cut_since(link.cuts) => {}
+            _ = tokio::io::copy(&mut client, &mut nowhere) => {}
+        }
+        return;
     }
     drop(client);
     drop(link);

@@ -29,6 +29,8 @@ pub(super) struct Faults {
     pub(super) refusing: bool,
     /// How often everything has been cut: a connection ends when this is no longer what it was at its start.
     pub(super) cuts: u64,
+    /// How often all connections have been left half open, counted likewise.
+    pub(super) strandings: u64,
     pub(super) stopped: bool,
 }
 
@@ -111,6 +113,11 @@ impl Shared {
         self.until(|faults| faults.cuts != cuts).await;
     }
 
+    /// Returns once everything has been left half open since.
+    pub(super) async fn stranded_since(&self, strandings: u64) {
+        self.until(|faults| faults.strandings != strandings).await;
+    }
+
     async fn until(&self, so: impl FnMut(&Faults) -> bool) {
         // The sender is ours: it is there as long as anybody waits.
         let _ = self.faults.subscribe().wait_for(so).await;
@@ -151,6 +158,10 @@ impl State {
     }
 
     /// How many plans have not been carried out.
+    pub(super) fn forget_planned(&mut self) -> usize {
+        std::mem::take(&mut self.plans).len()
+    }
+
     pub(super) fn planned(&self) -> usize {
         self.plans.len() + self.calls_due
     }

@@ -1,0 +1,151 @@
+//! One history: a world, attacked for a while, healed, and judged.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use lease_core::store::Page;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::Failure;
+use super::inject::Done;
+use super::kind::{Kind, Setting};
+use super::ledger;
+use super::plan::Plan;
+use super::worker::{ELECTED, ROUNDS, TAKEN};
+use super::world::{WORKERS, World};
+use crate::history::{Event, now};
+
+/// How long a history goes on: until all of these are so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Length {
+    /// Each kind has been injected so often.
+    pub each: u64,
+    /// So much time has passed.
+    pub least: Duration,
+    /// But no longer than this.
+    pub most: Duration,
+}
+
+/// What was done in a history, before it is judged.
+#[derive(Debug, Default)]
+pub(crate) struct Attacked {
+    pub(crate) done: Vec<Done>,
+    pub(crate) took: Duration,
+    /// From the heal to the moment from which on every name had been held again.
+    pub(crate) reheld: Duration,
+    /// How many workers died by their failing hook.
+    pub(crate) deaths: i64,
+    /// What went wrong with the workers.
+    pub(crate) problems: Vec<String>,
+}
+
+/// After the last fault every name is held again in this time, and much sooner: what the checkers hold against the library is less.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// So often workers are looked after.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Injects faults of these kinds, one after the other; with `mixed` those that befall workers and their connections in a second
+/// row beside the others. Each row is a task of its own, for some faults block a thread.
+pub(crate) async fn attack(
+    world: World,
+    kinds: &[Kind],
+    mixed: bool,
+    length: Length,
+) -> Result<Attacked, Failure> {
+    let since = Instant::now();
+    let world = Arc::new(world);
+    let looking = {
+        let world = Arc::clone(&world);
+        Aborted(tokio::spawn(async move { world.look_after().await }))
+    };
+    world.all_held(now()).await;
+    let beside = |kind: &Kind| mixed && matches!(kind.setting(), Setting::Workers | Setting::Network);
+    let (other, one): (Vec<_>, Vec<_>) = kinds.iter().copied().partition(beside);
+    let rows = [(world.seed, one), (!world.seed, other)].map(|(seed, kinds)| {
+        let world = Arc::clone(&world);
+        Aborted(tokio::spawn(async move { world.row(seed, &kinds, length).await }))
+    });
+    let mut done = Vec::new();
+    for mut row in rows {
+        done.extend((&mut row.0).await??);
+    }
+    let healed = now();
+    world.healed().await;
+    world.all_held(healed).await;
+    let reheld = Duration::from_nanos(now() - healed);
+    drop(looking);
+    tokio::task::block_in_place(|| world.crew.end());
+    world.collect().await?;
+    let problems = std::mem::take(&mut *world.crew.problems.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Attacked { done, took: since.elapsed(), reheld, deaths: world.crew.deaths(), problems })
+}
+
+/// A task that ends with its value.
+struct Aborted<T>(JoinHandle<T>);
+
+impl<T> Drop for Aborted<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl World {
+    /// Replaces workers that die by themselves. Never ends.
+    async fn look_after(&self) {
+        loop {
+            if let Err(error) = self.crew.look() {
+                self.crew.problem(format!("a worker cannot be started: {error}"));
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn row(&self, seed: u64, kinds: &[Kind], length: Length) -> Result<Vec<Done>, Failure> {
+        let since = Instant::now();
+        let mut done = Vec::new();
+        let mut counts: BTreeMap<Kind, u64> = kinds.iter().map(|kind| (*kind, 0)).collect();
+        for injection in Plan::new(seed, kinds, WORKERS, self.ttl) {
+            let enough = counts.values().all(|count| *count >= length.each) && since.elapsed() >= length.least;
+            if enough || since.elapsed() >= length.most {
+                break;
+            }
+            if let Some(one) = self.inject(&injection).await? {
+                *counts.entry(one.kind).or_default() += 1;
+                done.push(one);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Waits until every name has been held since a moment.
+    async fn all_held(&self, since: u64) {
+        let start = Instant::now();
+        let names = [ELECTED, TAKEN, ROUNDS];
+        while !names.iter().all(|name| self.crew.held(name) > Some(since)) {
+            if start.elapsed() > PATIENCE {
+                let free: Vec<_> =
+                    names.into_iter().filter(|name| self.crew.held(name) <= Some(since)).collect();
+                self.crew.problem(format!("{free:?} not held {PATIENCE:?} after all faults were over"));
+                return;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Writes the rows that are there when all have ended.
+    async fn collect(&self) -> Result<(), Failure> {
+        let page = Page { prefix: String::new(), after: None, limit: 1_000 };
+        for row in &self.store.list(&page, PATIENCE).await?.rows {
+            self.writer.tell(Event::FinalRow(row.into()));
+        }
+        for entry in ledger::read(&self.direct).await? {
+            self.writer.tell(Event::Ledger(entry));
+        }
+        self.writer.tell(Event::LedgerComplete);
+        self.writer.tell(Event::Done);
+        Ok(())
+    }
+}
