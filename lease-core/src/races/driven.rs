@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use shuttle::future::block_on;
-use shuttle::thread::JoinHandle;
+use shuttle::thread::{self, JoinHandle};
 
 use super::explore;
 use super::store::RowStore;
@@ -37,13 +37,18 @@ impl Driven {
     }
 }
 
+/// How long work takes: enough for the driver to do all that it could do wrong meanwhile.
+const STEPS: u32 = 25;
+
 /// Work under a tenure, on a thread of its own, which does not hear of any loss.
 fn work(tenure: Tenure, store: &Arc<RowStore>) -> JoinHandle<()> {
     store.working.fetch_add(1, SeqCst);
     let store = Arc::clone(store);
     spawn(move || {
-        // A step, in which others come in between.
-        let _ = tenure.check();
+        // Steps, in which others come in between.
+        for _ in 0..STEPS {
+            thread::yield_now();
+        }
         store.working.fetch_sub(1, SeqCst);
         drop(tenure);
     })

@@ -43,6 +43,23 @@ fn of_a_commit_and_the_end_of_its_session_exactly_one_takes_place() {
 }
 
 #[test]
+fn a_commit_that_begins_beside_the_loss_is_not_ended() {
+    explore(4_000, || {
+        let world = World::without_events();
+        let (lease, state) = world.lease(false);
+        let (guarding, watcher) = Guarding::begin(&lease.tenure()).unwrap();
+        let watching = spawn(move || block_on(watcher.must_end()));
+        let losing = spawn(move || state.lose(&LossReason::Refused));
+        let commits = guarding.commit_begins().is_ok();
+        drop(guarding);
+        losing.join().unwrap();
+        assert_eq!(commits, watching.join().unwrap().is_none());
+        drop(lease);
+        world.end();
+    });
+}
+
+#[test]
 fn a_transaction_that_is_left_open_is_ended_and_one_that_is_over_is_left_alone() {
     explore(500, || {
         let world = World::new();
