@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn perform(command: Command) -> Result<ExitCode, Box<dyn Error>> {
+fn perform(command: Command) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     let well = match command {
         Command::Planted(choice) => return Ok(planted::run(&choice)),
         Command::Simulate(choice) => return Ok(simulate::run(&choice)),
