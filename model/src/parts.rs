@@ -281,8 +281,8 @@ pub fn parts(tier: Tier) -> Vec<Part> {
         lease(
             "heal",
             lease::Bounds {
-                left: Left { claims: 1, crashes: 1, back: 1, ..NOTHING_LEFT },
-                back: &[9],
+                left: Left { claims: 2, crashes: 1, back: 1, ..NOTHING_LEFT },
+                back: &[3, 9],
                 observe: true,
                 heal: true,
                 ..SMALL
