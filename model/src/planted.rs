@@ -43,7 +43,6 @@ pub fn planted() -> Vec<(Defect, &'static str)> {
         lease(L::TermNotRaised, calm, TERMS),
         lease(L::ClaimOfTheLiving, calm, ONE_BELIEVER),
         lease(L::ObserveTooShort, observe, ONE_WORK),
-        lease(L::TakeIgnoresRenewal, observe, ONE_BELIEVER),
         lease(L::NobodyObserves, heal, HELD_AGAIN),
         lease(L::LateGrantHandedOut, calm, ONE_BELIEVER),
         guard(G::PlainSelect, Fence::Postgres),
