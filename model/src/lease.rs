@@ -58,10 +58,8 @@ pub enum Planted {
     TermNotRaised,
     /// A claim does not look at the expiry.
     ClaimOfTheLiving,
-    /// A row that stands still for as long as a holder believes is taken for dead.
+    /// A row that stands still for less than a holder believes is taken for dead.
     ObserveTooShort,
-    /// A takeover compares the holder, and not the expiry.
-    TakeIgnoresRenewal,
     /// Waiters go by the database's clock alone.
     NobodyObserves,
     /// A claim that was given up is handed out when it is granted after all, as of then.
@@ -99,7 +97,7 @@ impl LeaseModel {
             bounds.units.margin = 0;
         }
         let observed = if planted == Some(Planted::ObserveTooShort) {
-            Units { ttl: bounds.units.deadline, deadline: 2, attempt: 1, renew: 0, grace: 1, margin: 0 }
+            Units { ttl: bounds.units.deadline / 2, deadline: 2, attempt: 1, renew: 0, grace: 1, margin: 0 }
         } else {
             bounds.units
         };

@@ -108,22 +108,19 @@ impl Player {
         Some(self.keep(&renewal, started))
     }
 
-    /// Made anew: a claim, an attempt after it where there was one, and its end where it has ended.
+    /// Made anew: a claim, an attempt after it where there was one, its end where it has ended, and what has counted since.
     fn renewal(&self, machine: Machine) -> Renewal {
         let (good, started) = (ago(machine.good), ago(machine.started));
-        // Only a planted fault counts from later than the last attempt's start.
-        let ahead = good > started;
-        let claimed = if ahead { started - self.timings.renew() } else { good };
-        let mut renewal = Renewal::new(&self.timings, claimed);
-        if started > claimed {
-            renewal.poll(started);
+        if good == started && !machine.asking {
+            return Renewal::new(&self.timings, good);
         }
+        // An attempt is due a while after the one before. Only a planted fault counts from later than that.
+        let mut renewal = Renewal::new(&self.timings, good.min(started - self.timings.renew()));
+        renewal.poll(started);
         if !machine.asking {
             renewal.failed(started, started);
         }
-        if ahead {
-            renewal.carried(good, started);
-        }
+        renewal.carried(good, started);
         renewal
     }
 

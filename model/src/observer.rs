@@ -111,7 +111,7 @@ impl Watch {
         let most = units.patience() + 2;
         self.expires = aged(self.expires, database);
         self.since = (self.since + local).min(most);
-        if self.shown + local <= most {
+        if local == 0 || self.shown + local <= most {
             self.shown += local;
             self.clock += database;
         }

@@ -249,7 +249,7 @@ pub fn parts(tier: Tier) -> Vec<Part> {
         begun: 3,
     };
     vec![
-        lease("lease", lease::Bounds { left: Left { claims: 3, ..drift }, ..three }, 10_000_000, LEASE_EVENTS),
+        lease("lease", lease::Bounds { left: Left { claims: claims(), ..drift }, ..three }, 10_000_000, LEASE_EVENTS),
         lease(
             "clock",
             lease::Bounds {
@@ -271,7 +271,8 @@ pub fn parts(tier: Tier) -> Vec<Part> {
             "observe-clock",
             lease::Bounds {
                 left: Left { claims: 2, back: 1, ..NOTHING_LEFT },
-                back: &[1, 2, 3],
+                // Steps of less may be just as long as it takes to the next renewal: see README.md.
+                back: &[9],
                 observe: true,
                 ..SMALL
             },
@@ -281,13 +282,14 @@ pub fn parts(tier: Tier) -> Vec<Part> {
         lease(
             "heal",
             lease::Bounds {
+                processes: 3,
                 left: Left { claims: 1, crashes: 1, back: 1, ..NOTHING_LEFT },
-                back: &[9],
+                back: &[3, 9],
                 observe: true,
                 heal: true,
                 ..SMALL
             },
-            50_000,
+            4_000,
             &[Event::HeldAgain, Event::Taken],
         ),
         guards("postgres", Fence::Postgres, transactions, LOCKED_EVENTS),
@@ -300,4 +302,8 @@ pub fn parts(tier: Tier) -> Vec<Part> {
             events: SLOT_EVENTS,
         },
     ]
+}
+
+fn claims() -> u8 {
+    std::env::var("CLAIMS").ok().and_then(|claims| claims.parse().ok()).unwrap_or(5)
 }

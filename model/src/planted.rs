@@ -30,7 +30,7 @@ pub fn planted() -> Vec<(Defect, &'static str)> {
     let calm = lease::Bounds { left, ..SMALL };
     let drift = lease::Bounds { left: Left { odd: 1, ..left }, ..SMALL };
     let release = lease::Bounds { release: true, ..calm };
-    let observe = lease::Bounds { observe: true, left: Left { claims: 1, ..left }, ..SMALL };
+    let observe = lease::Bounds { observe: true, left: Left { claims: 2, ..left }, ..SMALL };
     let back = Left { claims: 1, crashes: 1, back: 1, ..NOTHING_LEFT };
     let heal = lease::Bounds { heal: true, left: back, back: &[3], ..observe };
     let lease = |planted, bounds, property| (Defect::Lease(planted, bounds), property);
@@ -43,7 +43,6 @@ pub fn planted() -> Vec<(Defect, &'static str)> {
         lease(L::TermNotRaised, calm, TERMS),
         lease(L::ClaimOfTheLiving, calm, ONE_BELIEVER),
         lease(L::ObserveTooShort, observe, ONE_WORK),
-        lease(L::TakeIgnoresRenewal, observe, ONE_BELIEVER),
         lease(L::NobodyObserves, heal, HELD_AGAIN),
         lease(L::LateGrantHandedOut, calm, ONE_BELIEVER),
         guard(G::PlainSelect, Fence::Postgres),
@@ -63,7 +62,6 @@ pub fn planted() -> Vec<(Defect, &'static str)> {
         slot(S::PassedEarly, slots::NOT_EARLY),
         slot(S::LostEndClearsAny, slots::NONE_FORGOTTEN),
         slot(S::FinishForgets, slots::NEVER_AGAIN),
-        slot(S::RerunWithoutTerm, slots::ONCE_AND_A_RERUN),
     ]
 }
 

@@ -39,8 +39,6 @@ pub enum Planted {
     LostEndClearsAny,
     /// A finished round stays unfinished on record.
     FinishForgets,
-    /// The rerun does not compare the term.
-    RerunWithoutTerm,
 }
 
 /// How far it goes.

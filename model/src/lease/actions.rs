@@ -135,10 +135,13 @@ impl LeaseModel {
         actions.push(Action::Time);
         if world.left.odd > 0 {
             for (index, process) in world.all.iter().enumerate() {
-                // No other clock is ever asked.
-                let keeps_time = matches!(process.life, Life::Holding { .. } | Life::Asking { .. });
-                if process.runs() && !process.odd && (keeps_time || process.watch.is_some()) {
+                // No other clock is ever asked. Where somebody waits, it is a slow holder and a fast waiter that could meet.
+                let holds = matches!(process.life, Life::Holding { .. } | Life::Asking { .. });
+                let waits = process.watch.is_some();
+                if process.runs() && !process.odd && holds {
                     actions.push(Action::TimeSlow(index));
+                }
+                if process.runs() && !process.odd && (waits || holds && !self.bounds.observe) {
                     actions.push(Action::TimeFast(index));
                 }
             }

@@ -14,7 +14,7 @@ impl LeaseModel {
                 self.granted_if(free, world, index, flight.token)
             }
             What::Take { current, expires } => {
-                let same = expires == world.row.expires || self.has(Planted::TakeIgnoresRenewal);
+                let same = expires == world.row.expires;
                 self.events.saw(if current && same { Event::Taken } else { Event::Moved });
                 self.granted_if(current && same, world, index, flight.token)
             }

@@ -81,14 +81,14 @@ impl LeaseModel {
             let units = if process.suspended { 0 } else { on(index) };
             self.pass(process, units);
         }
-        self.database_clock(world, 1);
+        self.row_clock(world, 1);
     }
 
     fn pass(&self, process: &mut Process, units: u8) {
         let Self { bounds, player, .. } = self;
         process.ending = process.ending.saturating_sub(units);
         if let Some(watch) = &mut process.watch {
-            watch.pass(units, 0, bounds.units);
+            watch.pass(units, 1, bounds.units);
         }
         for flight in process.flights.iter_mut().flatten() {
             // How long ago a statement was sent matters as long as the lease that it renews can be held.
@@ -114,7 +114,15 @@ impl LeaseModel {
         }
     }
 
+    /// A step of the database's clock, which nobody else's makes.
     fn database_clock(&self, world: &mut World, units: i8) {
+        self.row_clock(world, units);
+        for watch in world.all.iter_mut().filter_map(|process| process.watch.as_mut()) {
+            watch.pass(0, units, self.bounds.units);
+        }
+    }
+
+    fn row_clock(&self, world: &mut World, units: i8) {
         let before = world.row.expires;
         if before != RELEASED {
             world.row.expires = aged(before, units);
@@ -123,9 +131,6 @@ impl LeaseModel {
             }
         }
         for process in &mut world.all {
-            if let Some(watch) = &mut process.watch {
-                watch.pass(0, units, self.bounds.units);
-            }
             for flight in process.flights.iter_mut().flatten() {
                 if let What::Take { expires, .. } = &mut flight.what {
                     *expires = aged(*expires, units);

@@ -100,7 +100,7 @@ impl SlotModel {
                 (slot, false)
             }
             Process::Rerunning { slot, term } => {
-                let same = row.term == term || self.has(Planted::RerunWithoutTerm);
+                let same = row.term == term;
                 let may = row.unfinished == slot && row.last == slot && row.rerun < slot;
                 if row.live || !same || !may {
                     self.events.saw(Event::Moved);
