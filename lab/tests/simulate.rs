@@ -59,11 +59,6 @@ fn a_term_issued_twice_is_told() {
 }
 
 #[test]
-fn an_instant_granted_early_is_told() {
-    is_told(Broken::GrantsEarly, &["no instant is claimed before it has come"]);
-}
-
-#[test]
 fn a_finished_round_that_is_run_again_is_told() {
     is_told(Broken::ForgetsEnds, &["a round cut short is run again, once", "the instant given up is named"]);
 }
