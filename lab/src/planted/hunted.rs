@@ -18,6 +18,9 @@ fn main() {
     for seed in 1..=seeds {
         let outcome = simulate(&Plan::new(seed, Duration::from_secs(hours * 3_600)));
         if let Some(violation) = outcome.violations.first() {
+            // All of the outcome, for who wants to see more than the violation.
+            eprintln!("{outcome:#?} {} {}", outcome.events, outcome.slowest_return);
+            eprintln!("{:?} {:?} {}", outcome.plan, outcome.last, outcome.setting);
             println!("{violation} [seed {seed}, hash {:016x}]", outcome.hash);
             return;
         }

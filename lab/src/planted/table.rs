@@ -122,12 +122,6 @@ pub const PLANTED: &[Planted] = &[
     ),
     plant(
         "guard.rs",
-        "        self.check()?;\n        let begins",
-        "        if !PLANTED {\n            self.check()?;\n        }\n        let begins",
-        "a commit begins though the deadline has passed",
-    ),
-    plant(
-        "guard.rs",
         "*phase = Phase::Committing;",
         "*phase = if PLANTED { Phase::Open } else { Phase::Committing };",
         "a session is ended during its commit",

@@ -5,8 +5,43 @@ use std::time::Duration;
 
 use super::cluster::Outcome;
 
-/// What must have happened per 1,000 simulated hours, so that a simulation that tries nothing cannot pass.
-const FLOORS: [(&str, u64); 0] = [];
+/// What must have happened per 1,000 simulated hours, so that a simulation that tries nothing cannot pass: about a third of
+/// what does. The first bar, ten faults an hour, is that of faults.
+const FLOORS: [(&str, u64); 33] = [
+    ("batches", 4000),
+    ("blocked runtimes", 600),
+    ("clock steps back", 250),
+    ("clock steps forward", 250),
+    ("commits refused by the fence", 400),
+    ("crashes", 700),
+    ("databases away", 400),
+    ("faults", 10000),
+    ("ghosts", 4000),
+    ("grace failures", 300),
+    ("guard refusals", 50),
+    ("guarded commits", 25000),
+    ("half-open connections", 250),
+    ("hangs", 1800),
+    ("late lost answers", 2000),
+    ("losses", 3000),
+    ("lost answers", 4000),
+    ("partitions", 500),
+    ("pauses", 900),
+    ("read-only databases", 400),
+    ("requests to clear", 350),
+    ("reruns", 1800),
+    ("rounds", 4000),
+    ("rounds cut short", 1500),
+    ("rounds finished", 2700),
+    ("sessions ended by their guard", 2500),
+    ("shutdowns", 500),
+    ("silent databases", 300),
+    ("slow connections", 300),
+    ("statements cut off", 8000),
+    ("step-downs", 350),
+    ("takeovers", 2000),
+    ("told: given back", 13000),
+];
 
 /// All seeds together.
 #[derive(Debug, Default)]

@@ -119,6 +119,13 @@ impl Duty {
     async fn carry(&self, lease: Lease) {
         let held = hold(&self.link, lease.tenure(), true);
         let until = self.clock.now() + self.ttls(150);
+        if self.draw(3) == 0 {
+            // Its owner lets go before its work has ended.
+            drop(lease);
+            let ends = self.clock.now() + self.ttls(30);
+            sleep_until(&self.clock, ends).await;
+            return;
+        }
         let mut closing = self.closing.clone();
         tokio::select! {
             biased;

@@ -36,7 +36,7 @@ pub(super) struct Node {
 struct Records {
     events: Arc<Mutex<Vec<Event>>>,
     events_end: Receiver<()>,
-    stuck: Arc<Mutex<Vec<(&'static str, i64)>>>,
+    stuck: Arc<Mutex<Vec<(&'static str, i64, Duration)>>>,
 }
 
 /// What a stall keeps from going on.
@@ -213,7 +213,7 @@ fn leases(
         .instance(Instance::named(&format!("client {}", link.node)))
         .randomness(move |bytes| lock(&random).fill(bytes))
         .on_stuck(move |stuck| {
-            lock(&tripped).push((known(stuck.name.as_str()), stuck.term.get()));
+            lock(&tripped).push((known(stuck.name.as_str()), stuck.term.get(), stuck.lost_for));
         })
         .on_event(move |event| {
             let _alive = &alive;
@@ -242,6 +242,12 @@ impl Records {
             if stuck.len() != expected {
                 state.violate("the failing hook is called when work is stuck", &format!("client {node}"));
             }
+            let grace = state.setting.timings.grace();
+            if let Some((name, term, early)) = stuck.iter().find(|(.., lost_for)| *lost_for < grace) {
+                let detail = format!("{name} {term}: {early:?} after the loss");
+                state.violate("no process is failed before the end of the grace", &detail);
+            }
+            let stuck: Vec<_> = stuck.iter().map(|(name, term, _)| (*name, *term)).collect();
             let due = state.judge.stuck[node].clone();
             if let Some(missing) = due.must.iter().find(|lease| !stuck.contains(lease)) {
                 state.violate("work that outlives the grace fails the process", &format!("{missing:?}"));
