@@ -214,10 +214,14 @@ async fn is_primary(
     let is_old =
         version.is_some_and(|version| product::major(version).is_none_or(|major| major < product::OLDEST));
     if answer.is_err() || is_old {
-        // Another product would fail on any statement; it is named when it names itself.
-        let named = client.simple_query(sql::VERSION).await.ok();
-        let named = named.as_deref().and_then(first_column).or(version);
-        product::is_supported(named.unwrap_or("(no version)")).map_err(StoreError::without_effect)?;
+        // Another product would fail on any statement; it is named when it names itself. Where the connection has ended
+        // meanwhile, that says nothing of the server.
+        let named = client.simple_query(sql::VERSION).await;
+        let has_ended = named.as_ref().is_err_and(|error| error.as_db_error().is_none());
+        if is_old || !has_ended {
+            let named = named.as_deref().ok().and_then(first_column).or(version);
+            product::is_supported(named.unwrap_or("(no version)")).map_err(StoreError::without_effect)?;
+        }
     }
     let messages = answer.map_err(of_connecting)?;
     match first_column(&messages) {
