@@ -21,7 +21,7 @@ use crate::{Direction, Proxy, Wire};
 const SHORT: Duration = Duration::from_millis(250);
 
 /// About so many dear points are in a part of the sweep, if there are more.
-const DEAR: usize = 400;
+const DEAR: usize = 250;
 
 /// So many points at once: most of them wait.
 const AT_ONCE: usize = 24;
