@@ -247,7 +247,7 @@ impl Life {
             match server.beside.claim(&next, LONG).await.expect("an answer") {
                 ClaimAnswer::Granted(_) => break next,
                 ClaimAnswer::Held => {
-                    assert!(Instant::now() < give_up, "{point}: nobody gets the name any more")
+                    assert!(Instant::now() < give_up, "{point}: nobody gets the name any more");
                 }
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
