@@ -37,7 +37,7 @@ async fn whatever_is_cut_or_killed_at_any_message_took_place_whole_or_not_at_all
     product: Product,
 ) {
     let sandbox = Sandbox::new(product).await;
-    sweep::sweep(&server(&sandbox), 250).await;
+    sweep::sweep(&server(&sandbox), 200).await;
     end(&sandbox).await;
 }
 
@@ -45,7 +45,7 @@ async fn a_lease_cut_off_at_any_message_survives_while_it_is_renewed_and_is_free
     product: Product,
 ) {
     let sandbox = Sandbox::new(product).await;
-    sweep::sweep_lives(&server(&sandbox), 20).await;
+    sweep::sweep_lives(&server(&sandbox), 15).await;
     end(&sandbox).await;
 }
 

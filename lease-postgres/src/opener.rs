@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::tls::TlsStream;
 use tokio_postgres::{AsyncMessage, Client, NoTls, Notification, SimpleQueryMessage, Socket};
 
@@ -214,16 +214,14 @@ async fn is_primary(
     let is_old =
         version.is_some_and(|version| product::major(version).is_none_or(|major| major < product::OLDEST));
     if answer.is_err() || is_old {
-        // Another product would fail on any statement; it is named when it names itself.
+        // Another product would fail on any statement; it is named when it names itself. Where the connection has ended
+        // meanwhile, that says nothing of the server.
         let named = client.simple_query(sql::VERSION).await;
-        // So would any on a connection that has ended meanwhile, or on a server that is going down: which it is, that does not say.
-        let is_silent =
-            named.as_ref().is_err_and(|error| error.is_closed() || error.as_db_error().is_none());
-        if is_silent && !is_old && let Err(error) = answer {
-            return Err(of_connecting(error));
+        let has_ended = named.as_ref().is_err_and(ends_connection);
+        if is_old || !has_ended {
+            let named = named.as_deref().ok().and_then(first_column).or(version);
+            product::is_supported(named.unwrap_or("(no version)")).map_err(StoreError::without_effect)?;
         }
-        let named = named.as_deref().ok().and_then(first_column).or(version);
-        product::is_supported(named.unwrap_or("(no version)")).map_err(StoreError::without_effect)?;
     }
     let messages = answer.map_err(of_connecting)?;
     match first_column(&messages) {
@@ -232,6 +230,12 @@ async fn is_primary(
         None => Err(StoreError::new(ErrorKind::Other, "the server did not say whether it is a primary")
             .without_effect()),
     }
+}
+
+/// Whether the connection has ended by this, which a server that is going down may say first.
+fn ends_connection(error: &tokio_postgres::Error) -> bool {
+    let is_fatal = |severity| matches!(severity, Severity::Fatal | Severity::Panic);
+    error.as_db_error().is_none_or(|error| error.parsed_severity().is_some_and(is_fatal))
 }
 
 /// The configuration with each address of the host, whose name stays that which a certificate has to have.

@@ -32,14 +32,14 @@ async fn one_operation() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_is_cut_or_killed_at_any_message_took_place_whole_or_not_at_all_and_is_in_nobodys_way() {
     let (server, table) = server().await;
-    sweep::sweep(&server, 800).await;
+    sweep::sweep(&server, 700).await;
     drop_table(&table).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_cut_off_at_any_message_survives_while_it_is_renewed_and_is_free_soon_when_it_is_not() {
     let (server, table) = server().await;
-    sweep::sweep_lives(&server, 50).await;
+    sweep::sweep_lives(&server, 25).await;
     drop_table(&table).await;
 }
 

@@ -218,6 +218,22 @@ async fn a_server_that_is_away_costs_a_claim_no_doubt() {
 }
 
 #[tokio::test]
+async fn a_connection_cut_anywhere_while_it_is_made_is_made_again() {
+    let sandbox = Sandbox::new().await;
+    for n in 1.. {
+        let (proxy, url) = proxied(&sandbox.url);
+        proxy.count_logins();
+        proxy.cut_before(n, Direction::ToClient);
+        let store = sandbox.options().open(&url).unwrap();
+        store.inspect(&name("a"), LONG).await.unwrap_or_else(|error| panic!("message {n}: {error:?}"));
+        if proxy.planned() > 0 {
+            assert!(n > 20, "only {n} messages");
+            break;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_dropped_statement_leaves_its_connection_usable_and_nothing_half_done() {
     let sandbox = Sandbox::new().await;
     let store = sandbox.store();

@@ -67,7 +67,7 @@ impl Drop for Served {
 
 async fn serve(mut client: TcpStream, target: Vec<SocketAddr>, wire: Wire, link: Link) {
     // Counted before it is there: who has seen the end of the client's connection sees this one.
-    let served = Served::new(&link.shared);
+    let to_the_end = Served::new(&link.shared);
     let Ok(mut server) = TcpStream::connect(&*target).await else { return };
     // A message is on its way when it is written, whatever comes after it.
     if client.set_nodelay(true).and(server.set_nodelay(true)).is_err() {
@@ -102,7 +102,7 @@ async fn serve(mut client: TcpStream, target: Vec<SocketAddr>, wire: Wire, link:
     if server.shutdown().await.is_ok() {
         let _ = tokio::io::copy(&mut server, &mut tokio::io::sink()).await;
     }
-    drop(served);
+    drop(to_the_end);
 }
 
 /// Forwards one way, message by message, until that way ends. An error ends the connection.

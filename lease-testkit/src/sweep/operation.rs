@@ -198,6 +198,7 @@ impl Request {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "answers are small, and made for this")]
 fn told<T: PartialEq + fmt::Debug>(answer: T, done: T) -> Told {
     if answer == done { Told::Done } else { Told::Otherwise(format!("{answer:?}")) }
 }

@@ -21,7 +21,7 @@ use crate::{Direction, Proxy, Wire};
 const SHORT: Duration = Duration::from_millis(250);
 
 /// About so many dear points are in a part of the sweep, if there are more.
-const DEAR: usize = 400;
+const DEAR: usize = 250;
 
 /// So many points at once: most of them wait.
 const AT_ONCE: usize = 24;
@@ -177,20 +177,20 @@ impl Point {
     async fn run(self, server: &Server) -> (Self, Count) {
         let cell = self.to_string();
         let mut within = if matches!(self.mishap, Mishap::Cut | Mishap::Killed) { LONG } else { SHORT };
-        let (case, came, told) = loop {
+        let (case, is_there, told) = loop {
             let case = Case::before(&server.beside, self.operation).await;
-            let (came, told) = match self.mishap {
+            let (is_there, told) = match self.mishap {
                 Mishap::Killed => self.kill(server, &case).await,
                 _ => self.disturb(server, &case, within).await,
             };
             match told {
                 // On a slow machine there was no time for it, or time was up when there was nothing to wait for.
-                Told::Failed { .. } if (!came || self.n > self.last) && within < LONG => within *= 4,
-                told => break (case, came, told),
+                Told::Failed { .. } if (!is_there || self.n > self.last) && within < LONG => within *= 4,
+                told => break (case, is_there, told),
             }
         };
         // When its client has died a server may say something more.
-        let is_counted = came == (self.n <= self.last) || (came && self.mishap == Mishap::Killed);
+        let is_counted = is_there == (self.n <= self.last) || (is_there && self.mishap == Mishap::Killed);
         assert!(is_counted, "{cell}: {} messages were counted, and {told:?}", self.last);
         let took_place = case.judge(&cell, &told).await;
         if self.mishap == Mishap::Cut && self.operation.is_repeated() {
@@ -200,8 +200,8 @@ impl Point {
             );
         }
         case.goes_on(&cell, &took_place).await;
-        let mut count = Count { points: u64::from(came), untold: [0, 0] };
-        if came && !matches!(told, Told::Done | Told::Partly(_)) {
+        let mut count = Count { points: u64::from(is_there), untold: [0, 0] };
+        if is_there && !matches!(told, Told::Done | Told::Partly(_)) {
             count.untold[usize::from(took_place.contains(&true))] += 1;
         }
         (self, count)
@@ -233,12 +233,12 @@ impl Point {
         }
         let planned = self.place().plan(&proxy);
         let told = case.request.ask(&*store, within).await;
-        let came = self.has_come(&proxy, &told).await;
+        let is_there = self.has_come(&proxy, &told).await;
         planned.is_through();
         drop(store);
         planned.ends(&proxy);
         is_over(&proxy, &self).await;
-        (came, told)
+        (is_there, told)
     }
 
     async fn kill(self, server: &Server, case: &Case) -> (bool, Told) {
@@ -254,9 +254,9 @@ impl Point {
         self.place().call(&proxy, program.killer());
         program.go();
         let told = tokio::task::spawn_blocking(|| program.told()).await.expect("what it was told");
-        let came = self.has_come(&proxy, &told).await;
+        let is_there = self.has_come(&proxy, &told).await;
         is_over(&proxy, &self).await;
-        (came, told)
+        (is_there, told)
     }
 
     /// Whether it has come to the point.
