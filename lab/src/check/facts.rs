@@ -59,9 +59,9 @@ impl ClockSteps {
         let steps = faults.map(|step| {
             let by = nanos(step.ms.unsigned_abs());
             if step.ms > 0 {
-                forward += by
+                forward += by;
             } else {
-                back += by
+                back += by;
             }
             (step.from, step.to, forward, back)
         });

@@ -11,8 +11,10 @@ use crate::history::{Entry, Event, Sample};
 /// With fewer samples nothing is concluded.
 const LEAST: usize = 40;
 
+type Read = fn(&Sample) -> Option<u64>;
+
 /// Of what is sampled: its word, how to read it, what it may have grown by at the end beside a quarter.
-const METRICS: [(&str, fn(&Sample) -> Option<u64>, u64); 5] = [
+const METRICS: [(&str, Read, u64); 5] = [
     ("rss", |sample| sample.rss_bytes, 16 << 20),
     ("fds", |sample| sample.fds, 8),
     ("threads", |sample| sample.threads, 4),

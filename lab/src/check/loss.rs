@@ -60,7 +60,7 @@ fn told(
     report: &mut Report,
     line: &Entry,
     lease: &LeaseId,
-    life: &Life,
+    of: &Life,
     setting: Setting,
 ) -> Option<i64> {
     // The answer to a renewal that comes after the deadline revives nothing.
@@ -71,7 +71,7 @@ fn told(
         .filter(|deadline| *deadline <= line.at)
         .max()?;
     let late = line.at - deadline;
-    let late = late - life.stood_within(deadline, line.at).min(late);
+    let late = late - of.stood_within(deadline, line.at).min(late);
     if late > nanos(setting.grace_ms) + limits::SLACK {
         let what = format!(
             "the loss of term {} of {} is told {} ms after the deadline",

@@ -64,7 +64,7 @@ fn bound(facts: &Facts<'_>, wants: &Wants<'_>) -> Option<u64> {
     let setting = facts.lives.get(&wants.who)?.setting?;
     let stepped = facts.faults(crate::history::FaultKind::ClockStepped).next().is_some();
     let margin = if stepped { setting.margin_ms } else { 0 };
-    Some(nanos(setting.ttl_ms + margin + 2 * setting.poll_ms() + setting.attempt_ms) + limits::SLACK)
+    Some(nanos(setting.ttl_ms + margin + 2 * setting.poll_ms() + setting.attempt_ms) + limits::BUSY)
 }
 
 fn wants<'a>(facts: &Facts<'a>) -> BTreeMap<&'a LeaseName, Vec<Wants<'a>>> {

@@ -204,9 +204,8 @@ impl State {
         }
         match (self.hold, now_ms) {
             (Hold::Released, _) => row.expires_ms == 0,
-            (Hold::Expired, None) => row.expires_ms != 0,
+            (Hold::Expired | Hold::Until { .. }, None) => row.expires_ms != 0,
             (Hold::Expired, Some(now_ms)) => row.expires_ms != 0 && row.expires_ms <= now_ms,
-            (Hold::Until { .. }, None) => row.expires_ms != 0,
             (Hold::Until { .. }, Some(now_ms)) => {
                 let (earliest, latest) = self.expiry(op, world);
                 let left = i128::from(row.expires_ms - now_ms) * 1_000_000;

@@ -238,6 +238,7 @@ fn granted(term: Term) -> Answer {
     Answer::Granted { term: term.get(), superseded: None }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what `call` takes")]
 fn conditional(answer: &ConditionalAnswer) -> Answer {
     match answer {
         ConditionalAnswer::Granted(term) => granted(*term),
