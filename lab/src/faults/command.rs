@@ -159,6 +159,9 @@ async fn lane(
             told.seconds,
             told.violations.len()
         );
+        for violation in told.violations.iter().take(5) {
+            println!("{violation}");
+        }
         all.push(told);
     }
     Ok(all)

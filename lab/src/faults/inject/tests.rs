@@ -121,6 +121,8 @@ async fn what_befalls_a_server_is_seen(backend: Backend, read_only: &str, sessio
     claimed.close().await;
     is_seen(&world, Kind::Blocker, WHILE, async || {
         sleep(LOOK).await;
+        // The server shows its transactions as they were a tenth of a second ago at most, but only to who asks no more often.
+        sleep(Duration::from_millis(150)).await;
         ask(locked).is_some_and(|count| count != "0")
     })
     .await;
