@@ -41,9 +41,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
                 told = Some((before.lease, belief.lease));
                 let room =
                     facts.setting(before.line).map_or(0, |setting| setting.grace_ms + setting.margin_ms);
-                if limits::two_may_believe(facts, belief.since, room)
-                    || limits::is_edited(facts, name.as_str())
-                {
+                if limits::two_may_believe(facts, belief.since, room) || facts.is_edited(name.as_str()) {
                     report.summary.excused_believers += 1;
                 } else {
                     let what = format!(

@@ -42,7 +42,41 @@ pub(super) struct Span {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) ms: i64,
-    pub(super) at: String,
+    at: String,
+    number: (Who, u64),
+}
+
+/// The steps of the database's clock, in order, with the sums of them up to each.
+#[derive(Debug, Default)]
+pub(super) struct ClockSteps {
+    /// From when to when, and by how much forward and back all up to this one went.
+    steps: Vec<(u64, u64, u64, u64)>,
+}
+
+impl ClockSteps {
+    fn of<'a>(faults: impl Iterator<Item = &'a Span>) -> Self {
+        let (mut forward, mut back) = (0, 0);
+        let steps = faults.map(|step| {
+            let by = nanos(step.ms.unsigned_abs());
+            if step.ms > 0 {
+                forward += by
+            } else {
+                back += by
+            }
+            (step.from, step.to, forward, back)
+        });
+        Self { steps: steps.collect() }
+    }
+
+    /// By how much the clock may have gone forward, and back, between two moments.
+    pub(super) fn between(&self, from: u64, to: u64) -> (u64, u64) {
+        // They are in the order of their begins; one that ends late only makes more of it.
+        let sums =
+            |upto: usize| upto.checked_sub(1).map_or((0, 0), |last| (self.steps[last].2, self.steps[last].3));
+        let before = sums(self.steps.partition_point(|(_, end, ..)| *end < from));
+        let after = sums(self.steps.partition_point(|(begin, ..)| *begin <= to));
+        (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1))
+    }
 }
 
 /// A statement, and what became of it. The numbers are places in the entries.
@@ -68,6 +102,11 @@ pub(super) struct Facts<'a> {
     pub(super) over: u64,
     pub(super) lives: BTreeMap<Who, Life>,
     pub(super) faults: Vec<Span>,
+    pub(super) clock: ClockSteps,
+    /// From when to when the file was being replaced.
+    replaced: Vec<(u64, u64)>,
+    /// Names whose rows were changed by hand; an empty one stands for all.
+    edited: Vec<String>,
     pub(super) healed: Vec<u64>,
     /// In the order in which they were asked.
     pub(super) calls: Vec<Call>,
@@ -84,6 +123,9 @@ impl<'a> Facts<'a> {
             over: entries.last().map_or(0, |last| last.at),
             lives: BTreeMap::new(),
             faults: Vec::new(),
+            clock: ClockSteps::default(),
+            replaced: Vec::new(),
+            edited: Vec::new(),
             healed: Vec::new(),
             calls: Vec::new(),
             guards: BTreeMap::new(),
@@ -91,6 +133,10 @@ impl<'a> Facts<'a> {
         };
         facts.read();
         facts.join_renewals();
+        facts.clock = ClockSteps::of(facts.faults(FaultKind::ClockStepped));
+        let replaced = facts.faults(FaultKind::FileReplaced).map(|span| (span.from, span.to)).collect();
+        let edited = facts.faults(FaultKind::RowsEdited).map(|span| span.at.clone()).collect();
+        (facts.replaced, facts.edited) = (replaced, edited);
         for life in facts.lives.values_mut() {
             life.stood.sort_unstable();
         }
@@ -140,12 +186,12 @@ impl<'a> Facts<'a> {
                     from: entry.at,
                     to: u64::MAX,
                     ms: fault.ms.unwrap_or(0),
-                    at: format!("{} {}", fault.number, fault.at),
+                    number: (who, fault.number),
+                    at: fault.at.clone(),
                 }),
                 Event::FaultEnded(fault) => {
-                    let begun = format!("{} {}", fault.number, fault.at);
-                    let span = self.faults.iter_mut().rev().find(|span| span.at == begun);
-                    if let Some(span) = span {
+                    let number = (who, fault.number);
+                    if let Some(span) = self.faults.iter_mut().rev().find(|span| span.number == number) {
                         span.to = entry.at;
                     }
                 }
@@ -255,15 +301,14 @@ impl<'a> Facts<'a> {
 
     /// In which database a moment is: how often the file had been replaced. `None`: while it was being replaced.
     pub(super) fn database_at(&self, at: u64) -> Option<usize> {
-        let mut number = 0;
-        for span in self.faults(FaultKind::FileReplaced) {
-            if at > span.to {
-                number += 1;
-            } else if at >= span.from {
-                return None;
-            }
-        }
-        Some(number)
+        let over = self.replaced.partition_point(|(_, to)| *to < at);
+        let is_on = self.replaced.get(over).is_some_and(|(from, _)| *from <= at);
+        (!is_on).then_some(over)
+    }
+
+    /// Whether nothing is promised of the rows of a name.
+    pub(super) fn is_edited(&self, name: &str) -> bool {
+        self.edited.iter().any(|edited| edited.is_empty() || edited == name)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Report, Rule};
 use crate::history::{Entry, Event, Sample};
 
 /// With fewer samples nothing is concluded.
-const LEAST: usize = 25;
+const LEAST: usize = 40;
 
 /// Of what is sampled: its word, how to read it, what it may have grown by at the end beside a quarter.
 const METRICS: [(&str, fn(&Sample) -> Option<u64>, u64); 5] = [

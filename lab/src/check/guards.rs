@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use lease_core::LeaseName;
 
 use super::facts::{Facts, Tx, Who};
-use super::{Report, Rule, limits};
+use super::{Report, Rule};
 use crate::history::{Answer, Entry, Event, FaultKind, Finish, Guard, LeaseId, Ledger};
 
 pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
@@ -51,7 +51,7 @@ fn began(facts: &Facts<'_>, tx: &Tx) -> u64 {
 /// In the order of the commits the term never falls.
 fn order(facts: &Facts<'_>, ledger: &[(&Ledger, &Entry)], report: &mut Report) {
     let mut names: BTreeMap<(&LeaseName, u32), Vec<(&Ledger, &Entry)>> = BTreeMap::new();
-    for (entry, line) in ledger.iter().filter(|(entry, _)| !limits::is_edited(facts, entry.name.as_str())) {
+    for (entry, line) in ledger.iter().filter(|(entry, _)| !facts.is_edited(entry.name.as_str())) {
         names.entry((&entry.name, entry.database)).or_default().push((entry, line));
     }
     for ((name, _), mut entries) in names {
@@ -84,7 +84,7 @@ fn after_claims(facts: &Facts<'_>, found: &HashMap<(Who, u64), &Entry>, report: 
         }
     }
     let edited: HashSet<&LeaseName> =
-        grants.keys().map(|(name, _)| *name).filter(|name| limits::is_edited(facts, name.as_str())).collect();
+        grants.keys().map(|(name, _)| *name).filter(|name| facts.is_edited(name.as_str())).collect();
     for (id, tx) in &facts.guards {
         let Some(commits) = tx.commits.map(|place| &facts.entries[place]) else { continue };
         let ended = tx.ended.map(|place| &facts.entries[place].event);

@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | the database's clock is stepped forward by more than grace and margin (within a ttl) | that two do not believe at once: the row expires early, and the holder learns of it with its next renewal or by its deadline | that nobody believes past the deadline, terms, guards, the register (rows may expire earlier by the step) |
 //! | the database's clock is stepped (either way) | that rows expire after a ttl of real time; that a name is free after one | names held again by the observe rule: a ttl and a margin after heal |
-//! | the file is replaced (SQLite) | that terms go on, that what was committed is in the new file, that two do not believe at once: the new file knows nothing of the holders in the old one | that holders in the old one lose by their deadline, each file by itself |
+//! | the file is moved away, and a copy of all its rows put in its place (SQLite) | nothing: terms go on, holders lose it and their rows expire | all |
+//! | the file is replaced by another one (SQLite) | that terms go on, that what was committed is in the new file, that two do not believe at once: the new file knows nothing of the holders in the old one | that holders in the old one lose by their deadline, each file by itself |
 //! | rows are changed by hand | anything of those names' rows | belief past the deadline, the work's end |
 //! | a process is stopped or stands still | that it says or ends anything meanwhile | what it says it believed |
 //!
@@ -24,31 +25,9 @@ pub(super) const SLACK: u64 = 2_000_000_000;
 pub(super) fn two_may_believe(facts: &Facts<'_>, at: u64, room_ms: u64) -> bool {
     let since = at.saturating_sub(facts.ttl());
     // Stepped twice it is the sum that counts; to be on the safe side those back do not.
-    let forward: i64 = facts
-        .faults(FaultKind::ClockStepped)
-        .filter(|step| step.ms > 0 && step.from <= at && step.to >= since)
-        .map(|step| step.ms)
-        .sum();
+    let (forward, _) = facts.clock.between(since, at);
     let replaced = facts
         .faults(FaultKind::FileReplaced)
         .any(|span| span.from <= at && span.to.saturating_add(facts.ttl()) >= at);
-    replaced || forward.unsigned_abs() > room_ms
-}
-
-/// Whether nothing is promised of the rows of a name.
-pub(super) fn is_edited(facts: &Facts<'_>, name: &str) -> bool {
-    facts.faults(FaultKind::RowsEdited).any(|span| {
-        let edited = span.at.split_once(' ').map_or("", |(_, at)| at);
-        edited.is_empty() || edited == name
-    })
-}
-
-/// By how much the database's clock may have gone forward, and back, between two moments.
-pub(super) fn steps(facts: &Facts<'_>, from: u64, to: u64) -> (u64, u64) {
-    let (mut forward, mut back) = (0, 0);
-    for step in facts.faults(FaultKind::ClockStepped).filter(|step| step.from <= to && step.to >= from) {
-        let by = nanos(step.ms.unsigned_abs());
-        if step.ms > 0 { forward += by } else { back += by }
-    }
-    (forward, back)
+    replaced || forward > nanos(room_ms)
 }

@@ -37,13 +37,13 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
                 let lives = candidates.iter().filter_map(|wants| facts.lives.get(&wants.who));
                 lives.map(|life| life.stood_within(*heal, to)).max().unwrap_or(0)
             };
-            let until = again.unwrap_or(quiet_to).min(quiet_to);
+            let wanted_to = candidates.iter().map(|wants| wants.to).max().unwrap_or(0).min(quiet_to);
+            let until = again.unwrap_or(wanted_to).min(wanted_to);
             let waited = (until - heal).saturating_sub(stood(until));
-            let wanted_on = candidates.iter().any(|wants| wants.to >= until);
-            if again.is_some_and(|again| again <= quiet_to) && waited <= bound {
+            if again.is_some_and(|again| again <= wanted_to) && waited <= bound {
                 report.summary.recoveries.0 += 1;
                 took.extend(i64::try_from(waited));
-            } else if waited > bound && wanted_on && !limits::is_edited(facts, name.as_str()) {
+            } else if waited > bound && !facts.is_edited(name.as_str()) {
                 let what = format!(
                     "{name} is not held again {} ms after heal at {}, {} ms are allowed",
                     waited / 1_000_000,

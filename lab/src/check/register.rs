@@ -11,7 +11,7 @@ mod search;
 mod state;
 
 use super::facts::Facts;
-use super::{Report, Rule, limits};
+use super::{Report, Rule};
 use ops::{Kind, Op};
 use search::{Verdict, search};
 
@@ -23,7 +23,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
             _ => None,
         });
         let is_known = database == 0 || first.min() == Some(1);
-        if limits::is_edited(facts, name.as_str()) || !is_known {
+        if facts.is_edited(name.as_str()) || !is_known {
             report.summary.names_judged.1 += 1;
             continue;
         }

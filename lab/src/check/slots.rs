@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use lease_core::LeaseName;
 
 use super::facts::Facts;
-use super::{Report, Rule, limits};
+use super::{Report, Rule};
 use crate::history::{End, Entry, Event, RoundId, Row};
 
 #[derive(Default)]
@@ -67,7 +67,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
     }
     let last_database = facts.database_at(facts.over);
     for ((name, database), rounds) in &names {
-        if limits::is_edited(facts, name.as_str()) {
+        if facts.is_edited(name.as_str()) {
             continue;
         }
         judge(name, rounds, report);

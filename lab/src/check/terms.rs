@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use lease_core::{Holder, LeaseName};
 
 use super::facts::{Facts, name_of};
-use super::{Report, Rule, limits};
+use super::{Report, Rule};
 use crate::history::{Answer, Ask, Entry, Event};
 
 /// A term that an answer told.
@@ -38,7 +38,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
         else {
             continue;
         };
-        if before == after && !limits::is_edited(facts, name.as_str()) {
+        if before == after && !facts.is_edited(name.as_str()) {
             names.entry((name, before)).or_default().push(Told { term, is_grant, asked, answered });
         }
     }
@@ -59,9 +59,10 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
                 let what = format!("the row of {name} ends at term {}, and {} was told", row.term, last.term);
                 report.violation(Rule::TermOrder, what, [last.asked, last.answered, line]);
             }
-            if last.is_grant && last.term == row.term && holder(last.asked) != Some(row.holder) {
+            let grant = told.iter().find(|told| told.is_grant && told.term == row.term);
+            if let Some(grant) = grant.filter(|grant| holder(grant.asked) != Some(row.holder)) {
                 let what = format!("term {} of {name} was granted to another than has the row", row.term);
-                report.violation(Rule::TermTwice, what, [last.asked, last.answered, line]);
+                report.violation(Rule::TermTwice, what, [grant.asked, grant.answered, line]);
             }
         }
     }

@@ -33,7 +33,10 @@ pub enum FaultKind {
     ConnectionKilled,
     /// The server took no writes.
     ReadOnly,
-    /// The file was replaced by another, with or without rows (`at` says which): terms may begin again.
+    /// The file was moved away, and after a while a copy of it with every row was put in its place, written by nobody meanwhile: terms go
+    /// on, though who holds something in the old file loses it.
+    FileCopied,
+    /// The file was replaced by another one, without its rows or with older ones: terms may begin again.
     FileReplaced,
     /// The disk was full.
     DiskFull,

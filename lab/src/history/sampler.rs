@@ -20,7 +20,7 @@ const STOOD: Duration = Duration::from_millis(50);
 const TELL: Duration = Duration::from_millis(200);
 
 /// From one sample of what the process uses to the next.
-const SAMPLE: Duration = Duration::from_secs(1);
+const SAMPLE: Duration = Duration::from_millis(250);
 
 /// The thread. It ends when this and every [`Watched`] are gone.
 #[derive(Debug)]

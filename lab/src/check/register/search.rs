@@ -34,11 +34,13 @@ pub(super) fn search(facts: &Facts<'_>, ops: &[Op]) -> Verdict {
     }
 }
 
-/// A way that things may have gone: the state of the row, and what has been asked and has no place yet.
+/// A way that things may have gone: the state of the row, what has been asked and has no place yet, and which of the statements that
+/// nobody knows of have one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Way {
     state: State,
     todo: Vec<usize>,
+    used: Vec<usize>,
 }
 
 struct Search<'a, 'f> {
@@ -47,6 +49,8 @@ struct Search<'a, 'f> {
     /// Statements of unknown outcome are tried everywhere.
     is_thorough: bool,
     ways: Vec<Way>,
+    /// Statements of unknown outcome that have been asked.
+    open: Vec<usize>,
     /// Statements that may be at the row at this moment.
     at_row: BTreeSet<usize>,
     /// Refusals that somebody else at the row may explain.
@@ -70,7 +74,8 @@ impl<'a, 'f> Search<'a, 'f> {
             facts,
             ops,
             is_thorough,
-            ways: vec![Way { state: State::new(), todo: Vec::new() }],
+            ways: vec![Way { state: State::new(), todo: Vec::new(), used: Vec::new() }],
+            open: Vec::new(),
             at_row: BTreeSet::new(),
             contended: HashSet::new(),
             pending_refusals: BTreeSet::new(),
@@ -131,21 +136,30 @@ impl<'a, 'f> Search<'a, 'f> {
         match op.kind {
             Kind::Touches => {}
             Kind::MaybeRenewed { holder, ttl } => *self.longer.entry(holder).or_default() += ttl,
+            _ if op.is_open() => self.open.push(number),
             _ => self.ways.iter_mut().for_each(|way| way.todo.push(number)),
         }
     }
 
     /// The ways on which the statement has its place when it is answered. `None`: too many.
     fn answered(&self, number: usize) -> Option<Vec<Way>> {
+        // Mostly one thing is asked at a time.
+        if let [way] = &self.ways[..]
+            && way.todo == [number]
+            && !self.is_thorough
+            && let Some(way) = self.placed(way, number)
+        {
+            return Some(vec![way]);
+        }
         let mut found: HashSet<Way> = HashSet::new();
         let tries: &[bool] = if self.is_thorough { &[true] } else { &[false, true] };
         for with_open in tries {
+            let open: &[usize] = if *with_open { &self.open } else { &[] };
             let mut seen: HashSet<Way> = HashSet::new();
             let mut stack = self.ways.clone();
             while let Some(mut way) = stack.pop() {
                 self.place_reads(&mut way);
                 if !way.todo.contains(&number) {
-                    self.forget(&mut way);
                     found.insert(way);
                     continue;
                 }
@@ -156,14 +170,18 @@ impl<'a, 'f> Search<'a, 'f> {
                     continue;
                 }
                 for (at, next) in way.todo.iter().enumerate() {
-                    let op = &self.ops[*next];
-                    if op.is_open() && !with_open {
-                        continue;
-                    }
-                    for state in way.state.after(op, &self.world(&way.state, *next)) {
+                    for state in way.state.after(&self.ops[*next], &self.world(&way.state, *next)) {
                         let mut todo = way.todo.clone();
                         todo.remove(at);
-                        stack.push(Way { state, todo });
+                        stack.push(Way { state, todo, used: way.used.clone() });
+                    }
+                }
+                for next in open.iter().filter(|next| !way.used.contains(next)) {
+                    for state in way.state.after(&self.ops[*next], &self.world(&way.state, *next)) {
+                        let mut used = way.used.clone();
+                        used.push(*next);
+                        used.sort_unstable();
+                        stack.push(Way { state, todo: way.todo.clone(), used });
                     }
                 }
             }
@@ -174,26 +192,21 @@ impl<'a, 'f> Search<'a, 'f> {
         Some(found.into_iter().collect())
     }
 
-    /// What changes nothing and is right as things are has its place here: none is better.
-    fn place_reads(&self, way: &mut Way) {
-        let Way { state, todo } = way;
-        todo.retain(|number| !state.explains(&self.ops[*number], &self.world(state, *number)));
+    /// The one way on from here, if there is one only.
+    fn placed(&self, way: &Way, number: usize) -> Option<Way> {
+        let (op, world) = (&self.ops[number], self.world(&way.state, number));
+        if way.state.explains(op, &world) {
+            return Some(Way { todo: Vec::new(), ..way.clone() });
+        }
+        let mut next = way.state.after(op, &world).into_iter();
+        let state = next.next().filter(|_| next.next().is_none())?;
+        Some(Way { state, todo: Vec::new(), used: way.used.clone() })
     }
 
-    /// What can never do anything any more is not kept in mind.
-    fn forget(&self, way: &mut Way) {
-        let Way { state, todo } = way;
-        let claims: Vec<Holder> = todo
-            .iter()
-            .filter_map(|number| match self.ops[*number].kind {
-                Kind::Grant { holder, .. } => Some(holder),
-                _ => None,
-            })
-            .collect();
-        todo.retain(|number| {
-            let op = &self.ops[*number];
-            !op.is_open() || !state.is_past(op, |holder| claims.contains(holder))
-        });
+    /// What changes nothing and is right as things are has its place here: none is better.
+    fn place_reads(&self, way: &mut Way) {
+        let Way { state, todo, .. } = way;
+        todo.retain(|number| !state.explains(&self.ops[*number], &self.world(state, *number)));
     }
 
     fn world(&self, state: &State, number: usize) -> World<'_, 'f> {

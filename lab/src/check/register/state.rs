@@ -3,7 +3,7 @@
 use lease_core::Holder;
 
 use crate::check::facts::Facts;
-use crate::check::limits::{self, CLOCKS};
+use crate::check::limits::CLOCKS;
 use crate::history::{GivenUp, Row};
 
 use super::ops::{Ended, Kind, Only, Op};
@@ -97,7 +97,7 @@ impl State {
             }
             Kind::Lost { holder } if self.holder == *holder => {
                 // A clock that goes back makes what had expired live again.
-                let goes_back = limits::steps(world.facts, op.from, u64::MAX).1 > 0;
+                let goes_back = world.facts.clock.between(op.from, u64::MAX).1 > 0;
                 match self.free_from(op, world) {
                     Some(_) if goes_back => vec![self.clone()],
                     Some(now) => vec![Self { hold: Hold::Expired, now, ..self.clone() }],
@@ -111,18 +111,6 @@ impl State {
                 self.finished(at, (*holder, *slot, *passed, *lost), *answer)
             }
             _ => Vec::new(),
-        }
-    }
-
-    /// Whether an open statement can never do anything any more, `is_claimed` being whether a claim of a token may still be granted.
-    pub(super) fn is_past(&self, op: &Op, is_claimed: impl Fn(&Holder) -> bool) -> bool {
-        let never = |holder: &Holder| self.holder != *holder && !is_claimed(holder);
-        match &op.kind {
-            Kind::Release { holder } | Kind::Grant { only: Only::Seen(holder), .. } => never(holder),
-            Kind::Finish { holder, slot, .. } => never(holder) && self.unfinished != *slot,
-            Kind::Grant { only: Only::Slot { slot, .. }, .. } => self.slot >= *slot,
-            Kind::Grant { only: Only::Rerun { term, .. }, .. } => self.term > *term,
-            _ => false,
         }
     }
 
@@ -200,7 +188,7 @@ impl State {
     /// Between which moments the row expires, as far as the statement can tell.
     fn expiry(&self, op: &Op, world: &World<'_, '_>) -> (u64, u64) {
         let Hold::Until { from, to, ttl } = self.hold else { return (0, u64::MAX) };
-        let (forward, back) = limits::steps(world.facts, from, op.to);
+        let (forward, back) = world.facts.clock.between(from, op.to);
         let earliest = (from + ttl).saturating_sub(forward + CLOCKS);
         let latest = to.saturating_add(ttl + world.longer + back + CLOCKS);
         (earliest, latest)

@@ -7,7 +7,7 @@ use lease_core::{Claimed, ErrorKind, Holder, Instance, LeaseStore, Leases, Syste
 use lease_testkit::{Fault, FaultStore, MemoryStore, Op};
 
 use super::*;
-use crate::history::{History, Sampler};
+use crate::history::{Entry, History, Sampler};
 
 const WITHIN: Duration = Duration::from_secs(60);
 
@@ -95,8 +95,12 @@ async fn a_sampler_says_from_when_to_when_a_lease_was_believed() {
     }
     drop(watched);
     leases.close().await;
-    let events = recorded.events();
-    let last = events.iter().rposition(|event| matches!(event, Event::Believed { .. })).unwrap();
-    let told = events.iter().position(|event| matches!(event, Event::Disbelieved(_))).unwrap();
-    assert!(last < told, "{events:?}");
+    let history = History::read(recorded.folder.path()).unwrap();
+    let disbelieved = |entry: &&Entry| matches!(entry.event, Event::Disbelieved(_));
+    let told = history.entries().iter().find(disbelieved).unwrap();
+    for entry in history.entries() {
+        if let Event::Believed { since, until, .. } = entry.event {
+            assert!(since <= until && until < told.at, "{:?}", history.entries());
+        }
+    }
 }
