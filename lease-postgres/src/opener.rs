@@ -217,9 +217,11 @@ async fn is_primary(
         // Another product would fail on any statement; it is named when it names itself.
         let named = client.simple_query(sql::VERSION).await;
         // So would any on a connection that has ended meanwhile, or on a server that is going down: which it is, that does not say.
-        let is_silent =
-            named.as_ref().is_err_and(|error| error.is_closed() || error.as_db_error().is_none());
-        if is_silent && !is_old && let Err(error) = answer {
+        let is_silent = named.as_ref().is_err_and(|error| error.is_closed() || error.as_db_error().is_none());
+        if is_silent
+            && !is_old
+            && let Err(error) = answer
+        {
             return Err(of_connecting(error));
         }
         let named = named.as_deref().ok().and_then(first_column).or(version);

@@ -94,7 +94,8 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
 fn claims<'a>(facts: &Facts<'a>) -> BTreeMap<(u32, u32, &'a LeaseName, i64), u64> {
     let of = |call: &Call| {
         let (asked, answered) = (&facts.entries[call.asked], &facts.entries[call.answered?]);
-        let (Event::Asked { ask, .. }, Event::Answered { answer, .. }) = (&asked.event, &answered.event) else {
+        let (Event::Asked { ask, .. }, Event::Answered { answer, .. }) = (&asked.event, &answered.event)
+        else {
             return None;
         };
         match (ask, answer) {

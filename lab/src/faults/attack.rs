@@ -112,7 +112,8 @@ impl World {
         let mut done = Vec::new();
         let mut counts: BTreeMap<Kind, u64> = kinds.iter().map(|kind| (*kind, 0)).collect();
         for injection in Plan::new(seed, kinds, WORKERS, self.ttl) {
-            let enough = counts.values().all(|count| *count >= length.each) && since.elapsed() >= length.least;
+            let enough =
+                counts.values().all(|count| *count >= length.each) && since.elapsed() >= length.least;
             if enough || since.elapsed() >= length.most {
                 break;
             }

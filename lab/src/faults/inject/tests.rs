@@ -150,14 +150,16 @@ async fn what_befalls_postgres_is_seen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_befalls_mariadb_is_seen() {
-    let idle = "SELECT count(*) FROM information_schema.PROCESSLIST WHERE DB = 'DATABASE' AND COMMAND = 'Sleep'";
+    let idle =
+        "SELECT count(*) FROM information_schema.PROCESSLIST WHERE DB = 'DATABASE' AND COMMAND = 'Sleep'";
     let locked = "SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_rows_locked > 0";
     what_befalls_a_server_is_seen(Backend::Mariadb, "SELECT @@read_only", idle, locked).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_befalls_mysql_is_seen() {
-    let idle = "SELECT count(*) FROM information_schema.PROCESSLIST WHERE DB = 'DATABASE' AND COMMAND = 'Sleep'";
+    let idle =
+        "SELECT count(*) FROM information_schema.PROCESSLIST WHERE DB = 'DATABASE' AND COMMAND = 'Sleep'";
     let locked = "SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_rows_locked > 0";
     what_befalls_a_server_is_seen(Backend::Mysql, "SELECT @@super_read_only", idle, locked).await;
 }
