@@ -269,7 +269,7 @@ impl Seat {
 
     fn start(&mut self, life: &Life) -> Result<(), Failure> {
         let errors = File::options().create(true).append(true).open(self.errors())?;
-        let mut command = life.command()?;
+        let mut command = life.command();
         command.arg("worker").arg(self.order.to_word());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut child = spawn(command)?;
