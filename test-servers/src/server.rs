@@ -99,8 +99,13 @@ impl Server {
     /// settings and to look, without a driver. `None` for NULL and for no row.
     #[track_caller]
     pub fn ask(&self, sql: &str) -> Option<String> {
+        wanted(self.try_ask(sql))
+    }
+
+    /// As [`Server::ask`], but answers why there is no answer.
+    pub fn try_ask(&self, sql: &str) -> Result<Option<String>, Error> {
         let answer = wire::ask(self.product(), self.port(), sql);
-        wanted(answer.map_err(|error| format!("{} answers `{sql}` with: {error}", self.version())))
+        answer.map_err(|error| Error::new(format!("{} answers `{sql}` with: {error}", self.version())))
     }
 
     /// Stops it as an operator would, sessions or none, and waits until it is gone.

@@ -91,6 +91,7 @@ pub(super) struct Call {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tx {
     pub(super) began: Option<usize>,
+    pub(super) verified: Option<usize>,
     pub(super) commits: Option<usize>,
     pub(super) ended: Option<usize>,
 }
@@ -203,7 +204,8 @@ impl<'a> Facts<'a> {
                         Guard::Began => tx.began = Some(place),
                         Guard::Commits => tx.commits = Some(place),
                         Guard::Ended(_) => tx.ended = Some(place),
-                        Guard::Verified | Guard::Wrote(_) => {}
+                        Guard::Verified => tx.verified = Some(place),
+                        Guard::Wrote(_) => {}
                     }
                 }
                 _ => {}
@@ -257,13 +259,13 @@ impl<'a> Facts<'a> {
                 _ => {}
             }
         }
-        // On SQLite a guarded transaction carries a renewal.
+        // On SQLite a guarded transaction carries a renewal, which counts from when it has the file's lock.
         for ((who, _), tx) in &self.guards {
             let carries = self.lives.get(who).is_some_and(|life| life.backend == "sqlite");
-            if let (true, Some(began)) = (carries, tx.began)
-                && let Event::Guard { lease, .. } = &self.entries[began].event
+            if let (true, Some(verified)) = (carries, tx.verified)
+                && let Event::Guard { lease, .. } = &self.entries[verified].event
             {
-                sent.push((lease.clone(), self.entries[began].at));
+                sent.push((lease.clone(), self.entries[verified].at));
             }
         }
         for (lease, at) in sent {

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 
 use lease_core::LeaseName;
 
-use super::facts::Facts;
+use super::facts::{Call, Facts};
 use super::{Report, Rule};
-use crate::history::{End, Entry, Event, RoundId, Row};
+use crate::history::{Answer, Ask, End, Entry, Event, RoundId, Row};
 
 #[derive(Default)]
 struct Round<'a> {
     slot: i64,
     rerun: bool,
+    /// When its claim was sent.
+    asked: Option<u64>,
     began: Option<&'a Entry>,
     ended: Option<&'a Entry>,
     settled: Option<(&'a Entry, End)>,
@@ -22,6 +24,15 @@ impl<'a> Round<'a> {
     fn lines(&self) -> impl Iterator<Item = &'a Entry> {
         let settled = self.settled.map(|(line, _)| line);
         self.began.into_iter().chain(self.ended).chain(settled)
+    }
+
+    /// Recorded while it had the name, or without it before the claim of another was sent.
+    fn is_recorded_before(&self, other: &Self) -> bool {
+        match self.settled {
+            Some((_, End::Finished)) => true,
+            Some((line, End::LostRecorded)) => other.asked.is_none_or(|asked| line.at < asked),
+            _ => false,
+        }
     }
 
     fn is_recorded(&self) -> bool {
@@ -36,6 +47,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
     let mut names: BTreeMap<(&LeaseName, usize), Rounds<'_>> = BTreeMap::new();
     // A round is of the database in which it began.
     let mut databases: BTreeMap<(u32, u32, &RoundId), usize> = BTreeMap::new();
+    let claims = claims(facts);
     for line in facts.entries {
         let (Event::RoundBegan { round, .. } | Event::RoundEnded(round) | Event::RoundSettled { round, .. }) =
             &line.event
@@ -59,6 +71,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
                     report.violation(Rule::Strange, what, known.lines().chain([line]));
                 }
                 (known.slot, known.rerun, known.began) = (round.slot, *rerun, Some(line));
+                known.asked = claims.get(&(line.process, line.incarnation, &round.name, round.term)).copied();
             }
             Event::RoundEnded(_) => known.ended = Some(line),
             Event::RoundSettled { end, .. } => known.settled = Some((line, *end)),
@@ -77,6 +90,24 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
     }
 }
 
+/// When the claims of instants were sent that were granted, by who sent them, name and term.
+fn claims<'a>(facts: &Facts<'a>) -> BTreeMap<(u32, u32, &'a LeaseName, i64), u64> {
+    let of = |call: &Call| {
+        let (asked, answered) = (&facts.entries[call.asked], &facts.entries[call.answered?]);
+        let (Event::Asked { ask, .. }, Event::Answered { answer, .. }) = (&asked.event, &answered.event)
+        else {
+            return None;
+        };
+        match (ask, answer) {
+            (Ask::ClaimSlot { token, .. } | Ask::ClaimRerun { token, .. }, Answer::Granted { term, .. }) => {
+                Some(((asked.process, asked.incarnation, &token.name, *term), asked.at))
+            }
+            _ => None,
+        }
+    };
+    facts.calls.iter().filter_map(of).collect()
+}
+
 fn judge<'a>(name: &LeaseName, rounds: &Rounds<'a>, report: &mut Report) {
     let mut before: Vec<&Round<'a>> = Vec::new();
     for round in rounds.values() {
@@ -84,7 +115,9 @@ fn judge<'a>(name: &LeaseName, rounds: &Rounds<'a>, report: &mut Report) {
         let shows = |other: &Round<'a>| other.lines().chain(round.lines()).collect::<Vec<_>>();
         for earlier in before.iter().filter(|earlier| earlier.slot == slot) {
             let rule = match (earlier.rerun, round.rerun) {
-                _ if earlier.is_recorded() => Rule::RerunOfFinished,
+                _ if earlier.is_recorded_before(round) => Rule::RerunOfFinished,
+                // The round lost its name, and its end was recorded after somebody had begun it again.
+                (false, true) if earlier.is_recorded() => continue,
                 (_, false) => Rule::FirstTwice,
                 (true, true) => Rule::RerunTwice,
                 // It had come to its end and gave the name back as if it had not.

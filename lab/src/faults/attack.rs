@@ -42,7 +42,7 @@ pub(crate) struct Attacked {
 }
 
 /// After the last fault every name is held again in this time, and much sooner: what the checkers hold against the library is less.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// So often workers are looked after.
 const LOOK: Duration = Duration::from_millis(20);
@@ -61,7 +61,9 @@ pub(crate) async fn attack(
         let world = Arc::clone(&world);
         Aborted(tokio::spawn(async move { world.look_after().await }))
     };
-    world.all_held(now()).await;
+    if !world.all_held(now()).await {
+        return Err("the workers do not begin to hold all names, before any fault".into());
+    }
     let beside = |kind: &Kind| mixed && matches!(kind.setting(), Setting::Workers | Setting::Network);
     let (other, one): (Vec<_>, Vec<_>) = kinds.iter().copied().partition(beside);
     let rows = [(world.seed, one), (!world.seed, other)].map(|(seed, kinds)| {
@@ -74,7 +76,9 @@ pub(crate) async fn attack(
     }
     let healed = now();
     world.healed().await;
-    world.all_held(healed).await;
+    if !world.all_held(healed).await {
+        world.crew.problem(format!("a name is not held {PATIENCE:?} after all faults were over"));
+    }
     let reheld = Duration::from_nanos(now() - healed);
     drop(looking);
     tokio::task::block_in_place(|| world.crew.end());
@@ -108,7 +112,8 @@ impl World {
         let mut done = Vec::new();
         let mut counts: BTreeMap<Kind, u64> = kinds.iter().map(|kind| (*kind, 0)).collect();
         for injection in Plan::new(seed, kinds, WORKERS, self.ttl) {
-            let enough = counts.values().all(|count| *count >= length.each) && since.elapsed() >= length.least;
+            let enough =
+                counts.values().all(|count| *count >= length.each) && since.elapsed() >= length.least;
             if enough || since.elapsed() >= length.most {
                 break;
             }
@@ -120,19 +125,16 @@ impl World {
         Ok(done)
     }
 
-    /// Waits until every name has been held since a moment.
-    async fn all_held(&self, since: u64) {
+    /// Waits until every name has been held since a moment; `false`: that takes too long.
+    async fn all_held(&self, since: u64) -> bool {
         let start = Instant::now();
-        let names = [ELECTED, TAKEN, ROUNDS];
-        while !names.iter().all(|name| self.crew.held(name) > Some(since)) {
+        while ![ELECTED, TAKEN, ROUNDS].iter().all(|name| self.crew.held(name) > Some(since)) {
             if start.elapsed() > PATIENCE {
-                let free: Vec<_> =
-                    names.into_iter().filter(|name| self.crew.held(name) <= Some(since)).collect();
-                self.crew.problem(format!("{free:?} not held {PATIENCE:?} after all faults were over"));
-                return;
+                return false;
             }
             sleep(LOOK).await;
         }
+        true
     }
 
     /// Writes the rows that are there when all have ended.

@@ -87,7 +87,9 @@ pub async fn run(choice: Choice) -> Result<bool, Failure> {
     // Only an empty one goes.
     drop(std::fs::remove_dir(&folder));
     let demands = choice.tier == Tier::Commit && choice.time().is_none();
-    let wanted = choice.wanted().unwrap_or_else(|| Kind::of(Backend::Postgres).into_iter().chain(Kind::of(Backend::Sqlite)).collect());
+    let wanted = choice.wanted().unwrap_or_else(|| {
+        Kind::of(Backend::Postgres).into_iter().chain(Kind::of(Backend::Sqlite)).collect()
+    });
     let below_the_floor = if demands { floors(&histories, &backends, &wanted) } else { Vec::new() };
     let report = Report { histories, below_the_floor, seconds: since.elapsed().as_secs() };
     println!("{report}");
@@ -115,7 +117,9 @@ impl Choice {
             return (of(time, self.histories), 1);
         }
         match self.tier {
-            Tier::Commit => (jobs::commit(backend, &wanted.unwrap_or_else(|| Kind::of(backend)), seed), usize::MAX),
+            Tier::Commit => {
+                (jobs::commit(backend, &wanted.unwrap_or_else(|| Kind::of(backend)), seed), usize::MAX)
+            }
             Tier::Nightly => {
                 let histories = self.histories.unwrap_or(50);
                 (of(Duration::from_secs(60) * histories, Some(histories)), 2)
@@ -159,6 +163,9 @@ async fn lane(
             told.seconds,
             told.violations.len()
         );
+        for violation in told.violations.iter().take(5) {
+            println!("{violation}");
+        }
         all.push(told);
     }
     Ok(all)

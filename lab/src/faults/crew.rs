@@ -70,8 +70,13 @@ impl Crew {
             Mutex::new(Seat { order, child: None, is_stopped: false, board: Arc::default() })
         };
         let seats: Vec<_> = (1..).zip(places).map(seat).collect();
-        let crew =
-            Self { seats, writer: writer.clone(), life, problems: Mutex::default(), deaths: AtomicI64::new(0) };
+        let crew = Self {
+            seats,
+            writer: writer.clone(),
+            life,
+            problems: Mutex::default(),
+            deaths: AtomicI64::new(0),
+        };
         for seat in &crew.seats {
             lock(seat).start(&crew.life)?;
         }
@@ -215,7 +220,9 @@ impl Crew {
                     drop((child.kill(), child.wait()));
                     self.tell(&seat, Change::Killed);
                     let (process, incarnation) = seat.id();
-                    self.problem(format!("worker {process} ({incarnation}) does not end though it was told to"));
+                    self.problem(format!(
+                        "worker {process} ({incarnation}) does not end though it was told to"
+                    ));
                 }
             }
         }
@@ -262,7 +269,7 @@ impl Seat {
 
     fn start(&mut self, life: &Life) -> Result<(), Failure> {
         let errors = File::options().create(true).append(true).open(self.errors())?;
-        let mut command = life.command()?;
+        let mut command = life.command();
         command.arg("worker").arg(self.order.to_word());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut child = spawn(command)?;

@@ -95,7 +95,11 @@ pub(crate) fn have(folder: &Path, with_servers: bool) -> Result<(), Failure> {
         return Err(format!("no small disk can be mounted: {why}").into());
     }
     let mut command = unshare();
-    command.args(["sh", "-c", MOUNT, "sh"]).arg(&folder).arg(env::current_exe()?).args(env::args_os().skip(1));
+    command
+        .args(["sh", "-c", MOUNT, "sh"])
+        .arg(&folder)
+        .arg(env::current_exe()?)
+        .args(env::args_os().skip(1));
     let failed: io::Error = command.env(VARIABLE, &folder).exec();
     Err(failed.into())
 }

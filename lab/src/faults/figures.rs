@@ -93,10 +93,12 @@ impl Figures {
 
     fn grow(&mut self, samples: &[(u64, &Sample)]) {
         let Some((start, _)) = samples.first() else { return };
-        let warm = samples.iter().filter(|(at, _)| at - start > WARM_UP.as_nanos().try_into().unwrap_or(u64::MAX));
+        let warm =
+            samples.iter().filter(|(at, _)| at - start > WARM_UP.as_nanos().try_into().unwrap_or(u64::MAX));
         let warm: Vec<_> = warm.map(|(_, sample)| *sample).collect();
         let (Some(first), Some(last)) = (warm.first(), warm.last()) else { return };
-        let grown = |of: fn(&Sample) -> Option<u64>| of(last).zip(of(first)).map_or(0, |(l, f)| l.saturating_sub(f));
+        let grown =
+            |of: fn(&Sample) -> Option<u64>| of(last).zip(of(first)).map_or(0, |(l, f)| l.saturating_sub(f));
         self.rss_grown_kib = self.rss_grown_kib.max(grown(|sample| sample.rss_bytes) / 1024);
         self.fds_grown = self.fds_grown.max(grown(|sample| sample.fds));
         self.threads_grown = self.threads_grown.max(grown(|sample| sample.threads));

@@ -65,7 +65,9 @@ pub(crate) fn commit(backend: Backend, wanted: &[Kind], seed: u64) -> Vec<Job> {
         LostAnswers, LostRequests, Partition, ReadOnly, Replace, ServerKill, ServerRestart, ServerStop,
     };
     let groups: &[&[Kind]] = match backend {
-        Backend::Sqlite => &[&[ClientKill, ClientStop, Blocker], &[ClockBack, ClockForward], &[ReadOnly, Replace, FullDisk]],
+        Backend::Sqlite => {
+            &[&[ClientKill, ClientStop, Blocker], &[ClockBack, ClockForward], &[ReadOnly, Replace, FullDisk]]
+        }
         _ => &[
             &[ClientKill, ClientStop],
             &[LostRequests, LostAnswers, Partition],
@@ -76,7 +78,8 @@ pub(crate) fn commit(backend: Backend, wanted: &[Kind], seed: u64) -> Vec<Job> {
         ],
     };
     let length = Length { each: FLOOR, least: LEAST, most: MOST };
-    let kinds = groups.iter().map(|group| group.iter().copied().filter(|kind| wanted.contains(kind)).collect());
+    let kinds =
+        groups.iter().map(|group| group.iter().copied().filter(|kind| wanted.contains(kind)).collect());
     let kinds: Vec<Vec<Kind>> = kinds.filter(|kinds: &Vec<Kind>| !kinds.is_empty()).collect();
     numbered(backend, seed, kinds.into_iter().map(|kinds| (kinds, false, length)))
 }
@@ -104,11 +107,7 @@ pub(crate) fn mixed(
     numbered(backend, seed, (0..count).map(|number| (of(number), true, length)))
 }
 
-fn numbered(
-    backend: Backend,
-    seed: u64,
-    jobs: impl Iterator<Item = (Vec<Kind>, bool, Length)>,
-) -> Vec<Job> {
+fn numbered(backend: Backend, seed: u64, jobs: impl Iterator<Item = (Vec<Kind>, bool, Length)>) -> Vec<Job> {
     let job = |(number, (kinds, mixed, length)): (u32, _)| Job {
         backend,
         number,

@@ -93,7 +93,8 @@ pub(crate) fn floors(histories: &[Told], backends: &[Backend], kinds: &[Kind]) -
     let mut below = Vec::new();
     for backend in backends {
         let of_it = counts.get(backend.name());
-        let long = histories.iter().filter(|told| told.backend == backend.name() && told.seconds >= LEAST.as_secs());
+        let long =
+            histories.iter().filter(|told| told.backend == backend.name() && told.seconds >= LEAST.as_secs());
         if long.count() < HISTORIES {
             below.push(format!("{}: fewer than {HISTORIES} histories of {LEAST:?}", backend.name()));
         }
@@ -128,8 +129,26 @@ impl fmt::Display for Report {
         }
         writeln!(f, "{kinds}\n")?;
         let mut histories = table(&[
-            "engine", "history", "seed", "s", "faults", "claims", "takeovers", "losses", "committed", "refused",
-            "failed", "unknown", "rounds", "reruns", "told ms", "held again ms", "died", "+KiB", "+fds", "violations",
+            "engine",
+            "history",
+            "seed",
+            "s",
+            "faults",
+            "claims",
+            "takeovers",
+            "losses",
+            "committed",
+            "refused",
+            "failed",
+            "unknown",
+            "rounds",
+            "reruns",
+            "told ms",
+            "held again ms",
+            "died",
+            "+KiB",
+            "+fds",
+            "violations",
         ]);
         for told in &self.histories {
             let faults: u64 = told.kinds.values().map(|count| count.injected).sum();
@@ -137,11 +156,26 @@ impl fmt::Display for Report {
             let Figures { rounds, reruns, told_ms, rss_grown_kib, fds_grown, .. } = told.figures;
             let violations = told.violations.len();
             let row = [
-                told.backend.to_owned(), told.number.to_string(), told.seed.to_string(), told.seconds.to_string(),
-                faults.to_string(), claims.to_string(), takeovers.to_string(), losses.to_string(),
-                committed.to_string(), refused.to_string(), failed.to_string(), unknown.to_string(),
-                rounds.to_string(), reruns.to_string(), told_ms.to_string(), told.reheld_ms.to_string(),
-                told.deaths.to_string(), rss_grown_kib.to_string(), fds_grown.to_string(), violations.to_string(),
+                told.backend.to_owned(),
+                told.number.to_string(),
+                told.seed.to_string(),
+                told.seconds.to_string(),
+                faults.to_string(),
+                claims.to_string(),
+                takeovers.to_string(),
+                losses.to_string(),
+                committed.to_string(),
+                refused.to_string(),
+                failed.to_string(),
+                unknown.to_string(),
+                rounds.to_string(),
+                reruns.to_string(),
+                told_ms.to_string(),
+                told.reheld_ms.to_string(),
+                told.deaths.to_string(),
+                rss_grown_kib.to_string(),
+                fds_grown.to_string(),
+                violations.to_string(),
             ];
             histories.add_row(row);
         }

@@ -1,6 +1,5 @@
 //! Processes that do not outlive us, however we end.
 
-use std::env;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -21,8 +20,10 @@ pub(crate) struct Life {
 
 impl Life {
     /// The program, to be called with its arguments. The process that is started becomes it, and is killed when we end.
-    pub(crate) fn command(&self) -> io::Result<Command> {
-        let program = self.program.clone().map_or_else(env::current_exe, Ok)?;
+    pub(crate) fn command(&self) -> Command {
+        // Not by its path: the file there may be another one by now, when all is built anew while a long run goes on.
+        let own = || PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+        let program = self.program.clone().unwrap_or_else(own);
         let mut words: Vec<std::ffi::OsString> = Vec::new();
         words.extend(["setpriv", "--pdeathsig", "KILL"].map(Into::into));
         if self.heeds_modes && rustix::process::geteuid().is_root() {
@@ -34,7 +35,7 @@ impl Life {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        Ok(command)
+        command
     }
 }
 

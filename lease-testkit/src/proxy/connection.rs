@@ -26,8 +26,12 @@ pub(super) async fn accept(listener: TcpListener, target: Vec<SocketAddr>, wire:
         let faults = shared.faults();
         if !faults.refusing {
             let number = shared.state().opened();
-            let link =
-                Link { number, cuts: faults.cuts, strandings: faults.strandings, shared: Arc::clone(&shared) };
+            let link = Link {
+                number,
+                cuts: faults.cuts,
+                strandings: faults.strandings,
+                shared: Arc::clone(&shared),
+            };
             tokio::spawn(serve(client, target.clone(), wire, link));
         }
     }

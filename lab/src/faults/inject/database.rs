@@ -16,6 +16,9 @@ use crate::faults::world::World;
 /// A lock that is not had for so long is given up: its row is another's.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// So often the server is asked before that is given up.
+const TRIES: u32 = 5;
+
 impl World {
     /// Somebody else's transaction has the row of a lease; on SQLite it has the file.
     pub(super) async fn block(&self, injection: &Injection) -> Result<(), Failure> {
@@ -56,19 +59,17 @@ impl World {
                 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
                  WHERE datname = '{database}' AND state = 'idle'"
             );
-            return Ok(ask(ground, &sql).is_some_and(|count| count != "0"));
+            return Ok(ask(ground, &sql)?.is_some_and(|count| count != "0"));
         }
         let idle = format!(
             "SELECT GROUP_CONCAT(ID) FROM information_schema.PROCESSLIST WHERE DB = '{database}' AND COMMAND = 'Sleep'"
         );
-        let ids = ask(ground, &idle).unwrap_or_default();
+        let ids = ask(ground, &idle)?.unwrap_or_default();
         let mut killed = false;
         for id in ids.split(',').filter(|id| !id.is_empty()) {
             // One that has gone meanwhile is no error.
-            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                ask(ground, &format!("KILL CONNECTION {id}"))
-            }));
-            killed |= ended.is_ok();
+            let sql = format!("KILL CONNECTION {id}");
+            killed |= ground.server(|server| server.try_ask(&sql)).is_ok();
         }
         Ok(killed)
     }
@@ -86,13 +87,20 @@ impl World {
                 (&["SET GLOBAL read_only = 1"], &["SET GLOBAL read_only = 0"])
             }
         };
-        on.iter().for_each(|sql| drop(ask(ground, sql)));
+        on.iter().try_for_each(|sql| ask(ground, sql).map(drop))?;
         sleep(lasts).await;
-        off.iter().for_each(|sql| drop(ask(ground, sql)));
-        Ok(())
+        off.iter().try_for_each(|sql| ask(ground, sql).map(drop))
     }
 }
 
-fn ask(ground: &Ground, sql: &str) -> Option<String> {
-    ground.server(|server| server.ask(sql))
+/// A server that is busy, or has just come back, may need more than one try.
+fn ask(ground: &Ground, sql: &str) -> Result<Option<String>, Failure> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match ground.server(|server| server.try_ask(sql)) {
+            Err(_) if tries < TRIES => {}
+            answer => return Ok(answer?),
+        }
+    }
 }

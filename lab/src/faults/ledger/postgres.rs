@@ -22,9 +22,8 @@ pub(super) async fn create(url: &str) -> Result<(), Failure> {
 pub(super) async fn read(url: &str) -> Result<Vec<Ledger>, Failure> {
     let sql = format!("SELECT place, name, term, process, incarnation, tx FROM {LEDGER}");
     let rows = connect(url).await?.query(&sql, &[]).await?;
-    let parts = |row: &tokio_postgres::Row| {
-        (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4), row.get(5))
-    };
+    let parts =
+        |row: &tokio_postgres::Row| (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4), row.get(5));
     rows.iter().map(|row| super::row(parts(row))).collect()
 }
 

@@ -49,7 +49,10 @@ pub(super) async fn write(store: &SqliteStore, path: &str, tenure: &Tenure, entr
         let place: i64 = tx.query_row(&count, [name], |row| row.get(0))?;
         let insert = format!("INSERT INTO {LEDGER} VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
         let number = entry.tx.cast_signed();
-        tx.execute(&insert, params![place, name, entry.lease.term, entry.process, entry.incarnation, number])?;
+        tx.execute(
+            &insert,
+            params![place, name, entry.lease.term, entry.process, entry.incarnation, number],
+        )?;
         (entry.steps)(Guard::Wrote(1));
         let steps = entry.open.as_millis() / STEP.as_millis();
         for _ in 0..steps {

@@ -81,7 +81,9 @@ pub(crate) fn listen() -> impl Future<Output = ()> {
     thread::spawn(move || {
         let mut tell = Some(tell);
         for line in io::stdin().lock().lines().map_while(Result::ok) {
-            if line == STOP && let Some(tell) = tell.take() {
+            if line == STOP
+                && let Some(tell) = tell.take()
+            {
                 let _ = tell.send(());
             }
         }
@@ -96,7 +98,9 @@ mod tests {
 
     #[test]
     fn what_a_worker_says_is_read_back_as_it_was_said() {
-        for said in [Said::Held("a name".to_owned()), Said::Guard(true), Said::Guard(false), Said::Round(true)] {
+        for said in
+            [Said::Held("a name".to_owned()), Said::Guard(true), Said::Guard(false), Said::Round(true)]
+        {
             assert_eq!(said.to_string().parse(), Ok(said));
         }
         assert!("guard *".parse::<Said>().is_err() && "".parse::<Said>().is_err());

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use lease_core::{
-    Error, ErrorKind, FinishAnswer, LeaseName, RoundEnd, Slot, SlotClaimed, SlotLease, Superseded,
-    Tenure,
+    Error, ErrorKind, FinishAnswer, LeaseName, RoundEnd, Slot, SlotClaimed, SlotLease, Superseded, Tenure,
 };
 use tokio::time::sleep;
 
@@ -61,11 +60,13 @@ impl Worker {
 
     async fn round(self: &Arc<Self>, granted: SlotLease) {
         let lease = granted.lease();
-        let round =
-            RoundId { name: lease.name().clone(), slot: granted.slot().as_millis(), term: lease.term().get() };
-        let superseded = granted
-            .superseded()
-            .map(|Superseded { slot, rerun }| GivenUp { slot: slot.as_millis(), rerun });
+        let round = RoundId {
+            name: lease.name().clone(),
+            slot: granted.slot().as_millis(),
+            term: lease.term().get(),
+        };
+        let superseded =
+            granted.superseded().map(|Superseded { slot, rerun }| GivenUp { slot: slot.as_millis(), rerun });
         let began = Event::RoundBegan { round: round.clone(), rerun: granted.is_rerun(), superseded };
         let takes = self.part(5..60);
         let work = {

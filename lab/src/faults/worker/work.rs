@@ -1,14 +1,14 @@
 //! The work under a lease: it says what it believes, and writes guarded transactions.
 
-use std::sync::{Arc, PoisonError};
 use std::sync::Mutex;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use lease_core::Tenure;
 use tokio::time::sleep;
 
-use super::parent::{Said, While};
 use super::Worker;
+use super::parent::{Said, While};
 use crate::faults::ledger::{self, Entry};
 use crate::history::{Event, Finish, Guard, LeaseId, Writer};
 
