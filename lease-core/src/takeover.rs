@@ -102,12 +102,7 @@ pub enum Look {
 
 impl Observer {
     /// Takes in a look that was sent and answered at these moments.
-    pub fn look(
-        &mut self,
-        seen: &Inspection,
-        [sent, answered]: [Moment; 2],
-        timings: &Timings,
-    ) -> Look {
+    pub fn look(&mut self, seen: &Inspection, [sent, answered]: [Moment; 2], timings: &Timings) -> Look {
         let Some(row) = live(seen) else {
             self.unchanged = None;
             return Look::Free;

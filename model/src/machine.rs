@@ -79,7 +79,8 @@ impl Player {
             Told::Refused => (5, 0),
         };
         let Machine { good, started, asking } = machine;
-        let index = [good, started, units].iter().fold(step, |index, units| index * OLD + usize::from(*units));
+        let index =
+            [good, started, units].iter().fold(step, |index, units| index * OLD + usize::from(*units));
         *self.known[index * 2 + usize::from(asking)].get_or_init(|| self.play(machine, told))
     }
 

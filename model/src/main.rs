@@ -52,7 +52,8 @@ fn main() -> io::Result<ExitCode> {
 }
 
 fn run(arguments: &Arguments) -> Vec<Outcome> {
-    let chosen = |part: &Part| arguments.part.is_empty() || arguments.part.iter().any(|name| name == part.name);
+    let chosen =
+        |part: &Part| arguments.part.is_empty() || arguments.part.iter().any(|name| name == part.name);
     let parts = parts(arguments.tier).into_iter().filter(chosen);
     let outcomes = parts.map(|part| {
         let since = Instant::now();

@@ -166,13 +166,15 @@ fn inspection(holder: Holder, [clock, expires]: [i64; 2], ttl: u8) -> Inspection
         rerun_slot: None,
     };
     let row: Option<LeaseRow> = Some(row);
-    debug_assert_eq!(row.as_ref().map(LeaseRow::observed), Some(Observed { holder, expires_at: at(expires) }));
+    debug_assert_eq!(
+        row.as_ref().map(LeaseRow::observed),
+        Some(Observed { holder, expires_at: at(expires) })
+    );
     Inspection { now: at(clock), row }
 }
 
 fn name() -> LeaseName {
     use std::sync::LazyLock;
-    static NAME: LazyLock<LeaseName> =
-        LazyLock::new(|| "model".parse().expect("a plain word is a name"));
+    static NAME: LazyLock<LeaseName> = LazyLock::new(|| "model".parse().expect("a plain word is a name"));
     NAME.clone()
 }

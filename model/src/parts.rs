@@ -107,13 +107,7 @@ impl Part {
         }
     }
 
-    fn of<M>(
-        self,
-        model: M,
-        events: fn(&M) -> &Events,
-        threads: usize,
-        progress: impl Fn(usize),
-    ) -> Outcome
+    fn of<M>(self, model: M, events: fn(&M) -> &Events, threads: usize, progress: impl Fn(usize)) -> Outcome
     where
         M: Told + Send + Sync + 'static,
         M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
@@ -124,7 +118,8 @@ impl Part {
         let model = checker.model();
         let missing = self.events.iter().filter(|event| !events(model).has(**event));
         let missing = missing.map(|event| event.words()).collect();
-        let broken = checker.discoveries().into_iter().map(|(name, path)| (name, crate::run::told(model, path)));
+        let broken =
+            checker.discoveries().into_iter().map(|(name, path)| (name, crate::run::told(model, path)));
         Outcome {
             part: self,
             states: figures.states,
@@ -156,7 +151,10 @@ impl Part {
                     (left.suspends, "unseen suspends"),
                 ];
                 words.extend(
-                    counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),
+                    counts
+                        .iter()
+                        .filter(|(count, _)| *count > 0)
+                        .map(|(count, what)| format!("{count} {what}")),
                 );
                 if left.back > 0 {
                     words.push(format!("{} clock steps back of {back:?}", left.back));
@@ -237,19 +235,23 @@ const SLOT_EVENTS: &[Event] = &[
 pub fn parts(tier: Tier) -> Vec<Part> {
     let more = usize::from(tier != Tier::Commit);
     let lease = |name, bounds, floor, events| Part { name, what: What::Lease(bounds), floor, events };
-    let guards = |name, fence, bounds, events| {
-        Part { name, what: What::Guards(fence, bounds), floor: 100_000, events }
+    let guards = |name, fence, bounds, events| Part {
+        name,
+        what: What::Guards(fence, bounds),
+        floor: 100_000,
+        events,
     };
     let drift = Left { odd: 1, ..NOTHING_LEFT };
     let three = lease::Bounds { processes: 3, flights: [3, 2], release: true, ..SMALL };
-    let transactions = guards::Bounds {
-        processes: 3,
-        transactions: 2 + more,
-        terms: 3 + u8::from(more > 0),
-        begun: 3,
-    };
+    let transactions =
+        guards::Bounds { processes: 3, transactions: 2 + more, terms: 3 + u8::from(more > 0), begun: 3 };
     vec![
-        lease("lease", lease::Bounds { left: Left { claims: claims(), ..drift }, ..three }, 10_000_000, LEASE_EVENTS),
+        lease(
+            "lease",
+            lease::Bounds { left: Left { claims: claims(), ..drift }, ..three },
+            10_000_000,
+            LEASE_EVENTS,
+        ),
         lease(
             "clock",
             lease::Bounds {
@@ -297,7 +299,13 @@ pub fn parts(tier: Tier) -> Vec<Part> {
         guards("sqlite", Fence::Sqlite, transactions, LOCKED_EVENTS),
         Part {
             name: "slots",
-            what: What::Slots(slots::Bounds { processes: 2 + more, instants: 3, terms: 4, back: 1, ghosts: 1 }),
+            what: What::Slots(slots::Bounds {
+                processes: 2 + more,
+                instants: 3,
+                terms: 4,
+                back: 1,
+                ghosts: 1,
+            }),
             floor: 100_000,
             events: SLOT_EVENTS,
         },

@@ -12,7 +12,10 @@ pub fn table(outcomes: &[Outcome]) -> String {
     for outcome in outcomes {
         let seconds = outcome.took.as_secs_f64();
         let Outcome { part, states, depth, .. } = outcome;
-        line(&mut text, &format!("{:<10} {states:>10} {depth:>6} {seconds:>8.1}  {}", part.name, outcome.verdict()));
+        line(
+            &mut text,
+            &format!("{:<10} {states:>10} {depth:>6} {seconds:>8.1}  {}", part.name, outcome.verdict()),
+        );
         line(&mut text, &format!("           within: {}", part.bounds()));
         line(&mut text, &format!("           properties: {}", outcome.properties.join("; ")));
         for (property, steps) in &outcome.broken {

@@ -34,8 +34,13 @@ impl GuardModel {
                 world.to_begin -= 1;
                 let owner = u8::try_from(index).expect("a small index");
                 let term = world.processes[index].lease;
-                let begun =
-                    Transaction { owner, term, server: Server::Nothing, client: Client::Working, sent: false };
+                let begun = Transaction {
+                    owner,
+                    term,
+                    server: Server::Nothing,
+                    client: Client::Working,
+                    sent: false,
+                };
                 let place = world.transactions.iter().position(Option::is_none).expect("there is room");
                 world.transactions[place] = Some(begun);
             }
@@ -56,7 +61,8 @@ impl GuardModel {
                 transaction.client = if committed { Client::ToldCommitted } else { Client::ToldUndone };
             }),
             Action::NoAnswer(index) => {
-                let said = if self.has(Planted::UnknownSaidFailed) { Client::ToldUndone } else { Client::Gone };
+                let said =
+                    if self.has(Planted::UnknownSaidFailed) { Client::ToldUndone } else { Client::Gone };
                 set(world, index, |transaction| transaction.client = said);
             }
         }
@@ -78,9 +84,7 @@ impl GuardModel {
                     && !self.has(Planted::PlainSelect)
                     && !self.has(Planted::ClaimKeepsTheKey)
             }
-            Fence::Mysql => {
-                servers.any(|server| server == Server::Fenced) && !self.has(Planted::FenceApart)
-            }
+            Fence::Mysql => servers.any(|server| server == Server::Fenced) && !self.has(Planted::FenceApart),
             Fence::Sqlite => world.write_lock_taken(),
         };
         if world.live {
@@ -138,7 +142,11 @@ impl GuardModel {
         match self.fence {
             Fence::Postgres | Fence::Mysql => open(held),
             Fence::Sqlite if self.has(Planted::VerifiedOutside) => {
-                if held { Server::Verified } else { Server::Undone }
+                if held {
+                    Server::Verified
+                } else {
+                    Server::Undone
+                }
             }
             Fence::Sqlite => open(held || self.has(Planted::NotVerified)),
         }

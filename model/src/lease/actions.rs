@@ -1,8 +1,8 @@
 //! What may happen next.
 
 use super::LeaseModel;
+use super::world::{Answer, Life, Process, What, World};
 use crate::machine::Told;
-use super::world::{Answer, Life, Process, World, What};
 
 /// One thing that happens. Processes and statements go by their places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +197,8 @@ impl LeaseModel {
     /// Whether there is somebody to wait for, and not too many who do.
     fn may_wait(&self, world: &World, index: usize) -> bool {
         let waits = |process: &Process| process.watch.is_some() || process.has_flight(What::Look);
-        let others = world.all.iter().enumerate().filter(|(other, process)| *other != index && waits(process));
+        let others =
+            world.all.iter().enumerate().filter(|(other, process)| *other != index && waits(process));
         let somebody = world.row.expires > 0 || world.healed.is_some();
         self.bounds.observe && somebody && others.count() < self.bounds.waiters
     }

@@ -117,4 +117,3 @@ impl LeaseModel {
 fn answer(yes: bool) -> Answer {
     if yes { Answer::Yes } else { Answer::No }
 }
-

@@ -35,7 +35,8 @@ impl LeaseModel {
                 let process = &mut world.all[index];
                 let token = process.token().expect("who gives up has asked");
                 process.life = Life::Idle;
-                if process.flights().any(|flight| flight.token == token && flight.answer != Some(Answer::No)) {
+                if process.flights().any(|flight| flight.token == token && flight.answer != Some(Answer::No))
+                {
                     process.duty = token;
                 }
                 let is_answered = |flight: &mut Flight| flight.token == token && flight.answer.is_some();

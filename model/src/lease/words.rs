@@ -1,8 +1,8 @@
 //! A step, told to people.
 
+use super::LeaseModel;
 use super::actions::Action;
 use super::world::{Answer, Life, Process, RELEASED, What, World};
-use super::LeaseModel;
 use crate::run::Told;
 
 const NAMES: [&str; 3] = ["A", "B", "C"];

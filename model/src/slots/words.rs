@@ -46,7 +46,9 @@ fn told(before: &World, action: Action) -> String {
             format!("{} has run {} to its end, and lost the lease", NAMES[index], round(index))
         }
         Action::Record(index) => format!("the database records {}", round(index)),
-        Action::RecordUnanswered(index) => format!("the database records {}, without an answer", round(index)),
+        Action::RecordUnanswered(index) => {
+            format!("the database records {}, without an answer", round(index))
+        }
         Action::GiveEndUp(index) => format!("{} gives {} up", NAMES[index], round(index)),
         Action::Ghost(_) => "an end that was given up comes after all".to_owned(),
         Action::Stop(index) => format!("{} dies, or cuts {} short", NAMES[index], round(index)),
