@@ -19,7 +19,7 @@ libfuzzer_sys::fuzz_target!(|input: Input| {
         unfinished_slot_ms,
         rerun_slot_ms,
     ] = numbers;
-    bad_values::row(RawRow {
+    bad_values::row(&RawRow {
         name,
         holder,
         instance,

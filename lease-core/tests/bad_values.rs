@@ -114,7 +114,7 @@ proptest! {
 
     #[test]
     fn any_row_is_read_as_it_stands_or_called_damaged(row in row()) {
-        bad_values::row(row);
+        bad_values::row(&row);
     }
 }
 

@@ -25,7 +25,7 @@ pub fn refused(error: &StoreError, kind: ErrorKind, secrets: &[&str]) {
     let mut shown = format!("{error} {error:?}");
     let mut source = error.source();
     while let Some(cause) = source {
-        shown += &format!(" {cause} {cause:?}");
+        shown = format!("{shown} {cause} {cause:?}");
         source = cause.source();
     }
     tells_none_of(&shown, secrets);
@@ -141,7 +141,7 @@ fn keeps_the_rules(timings: &Timings) {
 }
 
 /// A row as a driver reads it: taken as it stands, or called damaged, with its place.
-pub fn row(raw: RawRow) {
+pub fn row(raw: &RawRow) {
     match raw.clone().parse() {
         Ok(row) => {
             let slot = |slot: Option<Slot>| slot.map_or(0, Slot::as_millis);
@@ -163,7 +163,7 @@ pub fn row(raw: RawRow) {
                 address: row.address,
                 version: row.version,
             };
-            assert_eq!(again, raw);
+            assert_eq!(again, *raw);
         }
         Err(error) => {
             refused(&error, ErrorKind::Damaged, &[]);
