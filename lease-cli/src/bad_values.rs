@@ -17,6 +17,11 @@ use crate::exit::{Failure, USAGE};
 use crate::text::{for_users, one_line, second, span, visible, without_password_of, without_passwords};
 use crate::{instant, refused, url};
 
+/// What matches a pattern, which is read once and not for each input.
+fn like(pattern: &str) -> impl Strategy<Value = String> + use<> {
+    proptest::string::string_regex(pattern).expect("a pattern")
+}
+
 /// This many inputs, the same ones each time.
 fn inputs(count: u32) -> ProptestConfig {
     let mut config = ProptestConfig::with_cases(count);
@@ -32,10 +37,10 @@ const SECRETS: [&str; 2] = ["Xhunter2", "Zsecret3"];
 
 fn with_password() -> impl Strategy<Value = String> {
     (
-        "(postgres|postgresql|mysql|mariadb|sqlite|redis|Postgres|file|)(://|:|:/)",
-        "[a-z]{0,3}|[%:@/]",
-        "[:/?#@&=%\\[\\] ,;'\"a0]{0,3}|%[0-9a-fA-F]{2}|\\pC",
-        "([a-z]{0,3}|\\[::1\\]|a,b)(:[0-9]{0,6})?(/[a-z%]{0,3})?(\\?[a-z=&]{0,5})?",
+        like("(postgres|postgresql|mysql|mariadb|sqlite|redis|Postgres|file|)(://|:|:/)"),
+        like("[a-z]{0,3}|[%:@/]"),
+        like("[:/?#@&=%\\[\\] ,;'\"a0]{0,3}|%[0-9a-fA-F]{2}|\\pC"),
+        like("([a-z]{0,3}|\\[::1\\]|a,b)(:[0-9]{0,6})?(/[a-z%]{0,3})?(\\?[a-z=&]{0,5})?"),
     )
         .prop_map(|(scheme, user, between, host)| {
             format!("{scheme}{user}:{}{between}{}@{host}", SECRETS[0], SECRETS[1])
@@ -74,7 +79,7 @@ fn word() -> impl Strategy<Value = OsString> {
     ]);
     prop_oneof![
         8 => known.prop_map(OsString::from),
-        2 => "(\\PC|\\pC|\\pZ){0,6}".prop_map(OsString::from),
+        2 => like("(\\PC|\\pC|\\pZ){0,6}").prop_map(OsString::from),
         1 => prop::collection::vec(any::<u8>(), 0..6).prop_map(OsString::from_vec),
         2 => with_password().prop_map(OsString::from),
     ]
@@ -123,7 +128,7 @@ proptest! {
 
     #[test]
     fn any_text_is_an_instant_that_reads_back_or_refused(
-        text in "@?[0-9]{0,20}(\\.[0-9]{0,5})?|[0-9]{4}-[0-2][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{0,9})?(Z|[+-][0-9:]{0,5})?|(\\PC|\\pC){0,30}"
+        text in like("@?[0-9]{0,20}(\\.[0-9]{0,5})?|[0-9]{4}-[0-2][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{0,9})?(Z|[+-][0-9:]{0,5})?|(\\PC|\\pC){0,30}")
     ) {
         match instant::parse(&text) {
             Ok(slot) => prop_assert_eq!(instant::parse(&slot.to_string()), Ok(slot)),
@@ -132,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_and_time_can_be_shown(text in "(\\PC|\\pC|\\pZ|[@:/?= '\"]){0,24}", ms in any::<i64>()) {
+    fn any_text_and_time_can_be_shown(text in like("(\\PC|\\pC|\\pZ|[@:/?= '\"]){0,24}"), ms in any::<i64>()) {
         prop_assert!(!one_line(&text).chars().any(char::is_control));
         prop_assert!(!visible(&text).chars().any(char::is_control));
         let _ = without_passwords(&text);
@@ -141,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn any_duration_is_read_or_refused(text in "[0-9]{0,22} ?(ms|s|m|h|days?|y|w|us|ns|M|x)?( ?[0-9]{1,3}(s|m))?|-?(\\PC|\\pC){0,6}") {
+    fn any_duration_is_read_or_refused(text in like("[0-9]{0,22} ?(ms|s|m|h|days?|y|w|us|ns|M|x)?( ?[0-9]{1,3}(s|m))?|-?(\\PC|\\pC){0,6}")) {
         if let Err(error) = duration(&text) {
             bad_values::message(&one_line(&error));
         }

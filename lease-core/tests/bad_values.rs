@@ -9,6 +9,11 @@ use lease_testkit::bad_values;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
+/// What matches a pattern, which is read once and not for each input.
+fn like(pattern: &str) -> impl Strategy<Value = String> + use<> {
+    proptest::string::string_regex(pattern).expect("a pattern")
+}
+
 /// This many inputs, the same ones each time.
 fn inputs(count: u32) -> ProptestConfig {
     let mut config = ProptestConfig::with_cases(count);
@@ -22,22 +27,29 @@ fn inputs(count: u32) -> ProptestConfig {
 /// Text of every kind of character, much of it about as long as may be.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
-        6 => "(\\PC|\\pC|\\pZ|[ -~]){0,12}",
-        1 => "[a-zä€😀]{45,60}([a-z]{0,150})?",
-        1 => "[A-Za-z0-9_]{0,70}",
-        1 => "[0-9a-fA-F]{30,34}",
+        6 => like("(\\PC|\\pC|\\pZ|[ -~]){0,12}"),
+        1 => like("[a-zä€😀]{45,60}([a-z]{0,150})?"),
+        1 => like("[A-Za-z0-9_]{0,70}"),
+        1 => like("[0-9a-fA-F]{30,34}"),
     ]
 }
 
 /// What is nearly the facts of a process.
 fn facts() -> impl Strategy<Value = String> {
-    let number =
-        || prop_oneof![any::<i64>().prop_map(|n| n.to_string()), "[+-]?[0-9]{0,3}", Just("1".to_owned())];
-    ("(boot=)?[a-f0-9-]{0,3}", number(), number(), number(), number(), "( group=[0-9-]{0,3})?( x)?").prop_map(
-        |(boot, pidns, timens, pid, start, rest)| {
-            format!("{boot} pidns={pidns} timens={timens} pid={pid} start={start}{rest}")
-        },
+    let number = || {
+        prop_oneof![any::<i64>().prop_map(|n| n.to_string()), like("[+-]?[0-9]{0,3}"), Just("1".to_owned())]
+    };
+    (
+        like("(boot=)?[a-f0-9-]{0,3}"),
+        number(),
+        number(),
+        number(),
+        number(),
+        like("( group=[0-9-]{0,3})?( x)?"),
     )
+        .prop_map(|(boot, pidns, timens, pid, start, rest)| {
+            format!("{boot} pidns={pidns} timens={timens} pid={pid} start={start}{rest}")
+        })
 }
 
 /// Numbers near the ends of what a column holds, near zero, and any.
@@ -74,9 +86,9 @@ fn parts() -> impl Strategy<Value = [Duration; 6]> {
 }
 
 fn row() -> impl Strategy<Value = RawRow> {
-    let texts = prop::array::uniform4("(\\PC|\\pC){0,4}");
+    let texts = prop::array::uniform4(like("(\\PC|\\pC){0,4}"));
     let name = prop_oneof![4 => Just("nightly".to_owned()), 1 => text()];
-    let holder = prop_oneof![4 => "[0-9a-f]{32}", 1 => text()];
+    let holder = prop_oneof![4 => like("[0-9a-f]{32}"), 1 => text()];
     let small = || prop_oneof![4 => 1..9_i64, 1 => number()];
     (name, holder, texts, small(), prop::array::uniform3(number()), prop::array::uniform5(small())).prop_map(
         |(name, holder, [instance, process, address, version], term, times, rest)| RawRow {

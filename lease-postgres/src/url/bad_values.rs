@@ -10,6 +10,11 @@ use proptest::test_runner::RngSeed;
 use super::parse;
 use crate::opener::Opener;
 
+/// What matches a pattern, which is read once and not for each input.
+fn like(pattern: &str) -> impl Strategy<Value = String> + use<> {
+    proptest::string::string_regex(pattern).expect("a pattern")
+}
+
 /// This many inputs, the same ones each time.
 fn inputs(count: u32) -> ProptestConfig {
     let mut config = ProptestConfig::with_cases(count);
@@ -24,15 +29,15 @@ fn inputs(count: u32) -> ProptestConfig {
 const SECRETS: [&str; 2] = ["Xhunter2", "Zsecret3"];
 
 fn password() -> impl Strategy<Value = String> {
-    "[:/?#@&=%\\[\\] ,;'\"a0]{0,3}|\\pC|%[0-9a-fA-F]{2}"
+    like("[:/?#@&=%\\[\\] ,;'\"a0]{0,3}|\\pC|%[0-9a-fA-F]{2}")
         .prop_map(|between| format!("{}{between}{}", SECRETS[0], SECRETS[1]))
 }
 
 fn query() -> impl Strategy<Value = String> {
     let parameter = prop_oneof![
-        4 => "(sslmode=(disable|allow|prefer|bad)?|application_name=[a-z%]{0,3}|connect_timeout=[0-9-]{0,3}|options=-c%20x)",
-        1 => "(target_session_attrs|keepalives|hostaddr|sslcert|tcp_user_timeout|channel_binding)=[a-z0-9.%]{0,4}",
-        1 => "(\\PC|\\pC){0,5}",
+        4 => like("(sslmode=(disable|allow|prefer|bad)?|application_name=[a-z%]{0,3}|connect_timeout=[0-9-]{0,3}|options=-c%20x)"),
+        1 => like("(target_session_attrs|keepalives|hostaddr|sslcert|tcp_user_timeout|channel_binding)=[a-z0-9.%]{0,4}"),
+        1 => like("(\\PC|\\pC){0,5}"),
     ];
     prop::collection::vec(parameter, 0..3).prop_map(|parameters| parameters.join("&"))
 }
@@ -42,11 +47,11 @@ proptest! {
 
     #[test]
     fn no_url_panics_or_tells_its_password(
-        scheme in "(postgres|postgresql|postgres:|mysql|Postgres|)",
-        user in "[a-z]{0,3}|[%:@/]",
+        scheme in like("(postgres|postgresql|postgres:|mysql|Postgres|)"),
+        user in like("[a-z]{0,3}|[%:@/]"),
         password in password(),
-        host in "([a-z]{0,3}|\\[::1\\]|\\[|%2Fsock|a,b)(:[0-9]{0,6})?",
-        path in "(/[a-z%]{0,3})?",
+        host in like("([a-z]{0,3}|\\[::1\\]|\\[|%2Fsock|a,b)(:[0-9]{0,6})?"),
+        path in like("(/[a-z%]{0,3})?"),
         query in query(),
         by_parameter in prop::sample::select(vec![None, None, None, Some("password"), Some("sslpassword")]),
     ) {
