@@ -64,6 +64,7 @@ pub use slot_lease::{Round, RoundEnd, SlotClaimed, SlotLease};
 pub use state::{LossReason, Stuck};
 pub use statement::{FinishAnswer, Superseded, UnfinishedSlot};
 pub use store::LeaseStore;
+// For the model of the protocol alone, which plays the observe rule as it is here; no part of what users are promised.
 #[doc(hidden)]
 pub use takeover::{Look, Observer};
 pub use tenure::Tenure;

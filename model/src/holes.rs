@@ -21,11 +21,12 @@ pub struct Hole {
 }
 
 /// All of them.
-pub fn holes() -> [Hole; 3] {
+pub fn holes() -> [Hole; 4] {
     // Read by people, who tell processes apart.
     let bounds = Bounds { symmetric: false, ..SMALL };
     let left = Left { claims: 2, ..NOTHING_LEFT };
     let calm = Bounds { left, ..bounds };
+    let back = Bounds { left: Left { back: 1, ..left }, back: &[1, 2, 3], observe: true, ..bounds };
     let forward = |by| Bounds { left: Left { forward: 1, ..left }, forward: by, ..bounds };
     [
         Hole {
@@ -48,6 +49,13 @@ pub fn holes() -> [Hole; 3] {
             property: ONE_WORK,
             with: forward(2),
             without: forward(1),
+        },
+        Hole {
+            what: "work in its grace beside a successor that observed its row",
+            fault: "the database's clock is stepped back by exactly the time between two writes",
+            property: ONE_WORK,
+            with: Bounds { back_exactly: true, ..back },
+            without: back,
         },
     ]
 }

@@ -13,6 +13,7 @@ use stateright::{Model, Property};
 
 use crate::events::Events;
 use crate::machine::Player;
+use crate::observer::Watch;
 use crate::units::Units;
 use world::{Left, Life, PROCESSES, Process, RELEASED, Row, What, World};
 
@@ -31,6 +32,9 @@ pub struct Bounds {
     pub left: Left,
     /// By how much the database's clock is stepped back.
     pub back: &'static [i8],
+    /// It may be stepped back by exactly the time between two writes, to the millisecond, so that they write the same expiry.
+    /// Otherwise what is written after such a step never equals what was written before it.
+    pub back_exactly: bool,
     /// By how much it is stepped forward.
     pub forward: i8,
     /// Waiters watch the row, and take it from a holder that is dead by what they saw.
@@ -60,6 +64,9 @@ pub enum Planted {
     ClaimOfTheLiving,
     /// A row that stands still for less than a holder believes is taken for dead.
     ObserveTooShort,
+    /// A takeover does not look at the expiry it was judged by. No two believers come of it: who is taken for dead has lost its lease
+    /// by its own clock, and only a renewal that nobody waits for can still come between. So it has a property of its own.
+    TakeIgnoresRenewal,
     /// Waiters go by the database's clock alone.
     NobodyObserves,
     /// A claim that was given up is handed out when it is granted after all, as of then.
@@ -85,6 +92,8 @@ pub const ONE_BELIEVER: &str = "at most one healthy believer";
 pub const ONE_WORK: &str = "no claim is granted while work of the lease before may run";
 /// As to terms.
 pub const TERMS: &str = "terms never repeat";
+/// As to takeovers.
+pub const TAKEN_AS_JUDGED: &str = "no name is taken whose row was written since it was judged";
 /// As to what comes of it.
 pub const HELD_AGAIN: &str = "held again within ttl, margin and one poll after the last fault";
 
@@ -121,22 +130,22 @@ impl LeaseModel {
     /// Puts what is the same into the same words.
     fn tidied(&self, mut world: World) -> World {
         let left = world.left;
+        let most_back = if left.back > 0 { self.bounds.back.iter().copied().max().unwrap_or(0) } else { 0 };
         if world.row.expires != RELEASED && world.row.expires <= 0 {
             // By no step that may still come does it live again.
-            let most = if left.back > 0 { self.bounds.back.iter().copied().max().unwrap_or(0) } else { 0 };
-            if most + world.row.expires <= 0 {
+            if most_back + world.row.expires <= 0 {
                 world.row.expires = RELEASED;
             }
         }
+        world.row.stepped &= self.bounds.observe && world.row.expires != RELEASED;
         for process in &mut world.all {
             process.odd &= left.odd > 0;
             if !process.has_flight(What::Look) {
-                // A holder that has been replaced never comes back, nor does an earlier expiry unless the clock is stepped back.
-                process.watch = process.watch.filter(|watch| watch.current);
-                if left.back == 0 {
-                    let expires = world.row.expires;
-                    process.watch = process.watch.and_then(|watch| watch.tidied(expires));
-                }
+                // A holder that has been replaced never comes back, nor does an expiry that was written over, but for one fault.
+                let expires = world.row.expires;
+                let lasts =
+                    |watch: &Watch| watch.current && (self.bounds.back_exactly || watch.expires == expires);
+                process.watch = process.watch.filter(lasts).map(|watch| watch.tidied(most_back));
             }
             process.tidy();
         }
@@ -157,8 +166,9 @@ impl Model for LeaseModel {
         for process in all.iter_mut().take(self.bounds.processes) {
             process.life = Life::Idle;
         }
-        let row = Row { expires: RELEASED, born: false, behind: 0 };
-        let world = World { row, all, left: self.bounds.left, healed: None, term_repeated: false };
+        let row = Row { expires: RELEASED, born: false, behind: 0, stepped: false };
+        let left = self.bounds.left;
+        let world = World { row, all, left, healed: None, term_repeated: false, taken_unjudged: false };
         vec![self.tidied(world)]
     }
 
@@ -182,6 +192,9 @@ impl Model for LeaseModel {
             }),
             Property::<Self>::always(TERMS, |_, world: &World| !world.term_repeated),
         ];
+        if self.bounds.observe {
+            all.push(Property::<Self>::always(TAKEN_AS_JUDGED, |_, world: &World| !world.taken_unjudged));
+        }
         if self.bounds.heal {
             all.push(Property::<Self>::always(HELD_AGAIN, |model: &Self, world: &World| {
                 let late = world.healed.is_some_and(|since| since > model.patience_of_all());

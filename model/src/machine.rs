@@ -159,3 +159,39 @@ impl Machine {
         [self.good, self.started, self.asking.into()]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNITS: Units = Units::SHORTEST;
+
+    #[test]
+    fn an_attempt_is_due_once_its_time_has_come_and_not_before() {
+        let player = Player::new(UNITS);
+        let fresh = player.claimed(0).unwrap();
+        assert_eq!(player.tell(fresh, Told::Poll), None);
+        let due = player.tell(fresh, Told::After(UNITS.renew)).unwrap().unwrap();
+        let asking = player.tell(due, Told::Poll).unwrap().unwrap();
+        assert_eq!(player.tell(asking, Told::Poll), None, "one attempt at a time");
+    }
+
+    #[test]
+    fn a_renewal_counts_from_the_start_of_its_attempt() {
+        let player = Player::new(UNITS);
+        let due = player.claimed(1).unwrap();
+        let asking = player.tell(due, Told::Poll).unwrap().unwrap();
+        let later = player.tell(asking, Told::After(1)).unwrap().unwrap();
+        assert_eq!(later.good(), 2);
+        assert_eq!(player.tell(later, Told::Renewed(1)).unwrap().unwrap().good(), 1);
+    }
+
+    #[test]
+    fn a_lease_is_lost_at_its_deadline_or_when_it_is_refused() {
+        let player = Player::new(UNITS);
+        let last = player.claimed(UNITS.deadline - 1).unwrap();
+        assert!(player.claimed(UNITS.deadline).is_err());
+        assert!(player.tell(last, Told::After(1)).unwrap().is_err());
+        assert!(player.tell(last, Told::Refused).unwrap().is_err());
+    }
+}

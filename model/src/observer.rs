@@ -84,14 +84,15 @@ impl Watch {
         }
     }
 
-    /// Forgets when it was that the clocks were compared, where that decides nothing any more: they went together since, and
-    /// will. `None` for a row that can never be seen again as it was.
-    pub fn tidied(mut self, row_expires: i8) -> Option<Self> {
-        if i16::from(self.clock) == i16::from(self.shown) {
-            self.shown = self.shown.min(1);
-            self.clock = self.clock.min(1);
+    /// Forgets how long ago the clocks were compared, where only how far they went apart decides: it is looked at whether the
+    /// database's went on, by whatever step back may still come.
+    pub fn tidied(mut self, most_back: i8) -> Self {
+        let ahead = self.clock - self.shown.cast_signed();
+        if self.clock >= most_back {
+            self.shown = self.shown.min((most_back - ahead).max(1).cast_unsigned());
+            self.clock = self.shown.cast_signed() + ahead;
         }
-        (row_expires <= self.expires).then_some(self)
+        self
     }
 
     /// All that there is to it.
@@ -177,4 +178,62 @@ fn name() -> LeaseName {
     use std::sync::LazyLock;
     static NAME: LazyLock<LeaseName> = LazyLock::new(|| "model".parse().expect("a plain word is a name"));
     NAME.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNITS: Units = Units::SHORTEST;
+
+    /// Looks, and is answered in the same moment.
+    fn look(watch: Option<Watch>, expires: i8) -> (Option<Watch>, Verdict) {
+        let sight = Sight { live: true, same: watch.is_some(), current: true, expires, clock: 0 };
+        Watch::look(watch, sight, 0, &UNITS.timings(), UNITS.ttl)
+    }
+
+    fn passed(watch: Option<Watch>, times: u8, database: i8) -> Option<Watch> {
+        let mut watch = watch.unwrap();
+        for _ in 0..times {
+            watch.pass(1, database, UNITS);
+        }
+        Some(watch)
+    }
+
+    #[test]
+    fn a_holder_is_dead_once_its_row_has_stood_still_for_ttl_and_margin() {
+        let (seen, verdict) = look(None, 12);
+        assert_eq!(verdict, Verdict::Held);
+        let before = passed(seen, UNITS.patience() - 1, 1);
+        assert_eq!(look(before, before.unwrap().expires).1, Verdict::Held);
+        let then = passed(before, 1, 1);
+        assert_eq!(look(then, then.unwrap().expires).1, Verdict::Dead);
+    }
+
+    #[test]
+    fn a_row_that_was_written_meanwhile_is_waited_for_anew() {
+        let then = passed(look(None, 12).0, UNITS.patience(), 1);
+        let (watch, verdict) = look(then, then.unwrap().expires + 1);
+        assert_eq!((watch.unwrap().since, verdict), (0, Verdict::Held));
+    }
+
+    #[test]
+    fn nothing_stands_still_by_a_clock_that_does() {
+        let then = passed(look(None, 12).0, UNITS.patience(), 0);
+        let (watch, verdict) = look(then, 12);
+        assert_eq!((watch.unwrap().since, verdict), (0, Verdict::Held));
+    }
+
+    #[test]
+    fn of_two_clocks_it_is_kept_how_far_they_went_apart() {
+        let watch = |shown, clock| Watch { current: true, expires: 3, since: 9, shown, clock };
+        let kept = |shown, clock, most_back| {
+            let Watch { shown, clock, .. } = watch(shown, clock).tidied(most_back);
+            (shown, clock)
+        };
+        assert_eq!(kept(8, 8, 0), (1, 1));
+        assert_eq!(kept(8, 8, 3), (3, 3), "a step of 3 takes it back to where it was");
+        assert_eq!(kept(8, 6, 0), (2, 0));
+        assert_eq!(kept(8, -1, 0), (8, -1), "behind: that it comes to where it was is still to be seen");
+    }
 }

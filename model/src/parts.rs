@@ -186,6 +186,7 @@ pub const SMALL: lease::Bounds = lease::Bounds {
     flights: [2, 1],
     left: NOTHING_LEFT,
     back: &[3],
+    back_exactly: false,
     forward: 0,
     observe: false,
     waiters: 1,
@@ -241,14 +242,14 @@ pub fn parts(tier: Tier) -> Vec<Part> {
         floor: 100_000,
         events,
     };
-    let drift = Left { odd: 1, ..NOTHING_LEFT };
+    let drifts = u8::from(tier != Tier::Commit);
     let three = lease::Bounds { processes: 3, flights: [3, 2], release: true, ..SMALL };
     let transactions =
         guards::Bounds { processes: 3, transactions: 2 + more, terms: 3 + u8::from(more > 0), begun: 3 };
     vec![
         lease(
             "lease",
-            lease::Bounds { left: Left { claims: claims(), ..drift }, ..three },
+            lease::Bounds { left: Left { claims: 4, crashes: 1, odd: 2 + drifts, ..NOTHING_LEFT }, ..three },
             10_000_000,
             LEASE_EVENTS,
         ),
@@ -265,7 +266,12 @@ pub fn parts(tier: Tier) -> Vec<Part> {
         ),
         lease(
             "observe",
-            lease::Bounds { left: Left { claims: 2, odd: 2, ..NOTHING_LEFT }, observe: true, ..SMALL },
+            lease::Bounds {
+                left: Left { claims: 2, odd: 1 + drifts, back: 1, ..NOTHING_LEFT },
+                back: &[2],
+                observe: true,
+                ..SMALL
+            },
             50_000,
             OBSERVE_EVENTS,
         ),
@@ -273,8 +279,7 @@ pub fn parts(tier: Tier) -> Vec<Part> {
             "observe-clock",
             lease::Bounds {
                 left: Left { claims: 2, back: 1, ..NOTHING_LEFT },
-                // Steps of less may be just as long as it takes to the next renewal: see README.md.
-                back: &[9],
+                back: &[1, 2, 3],
                 observe: true,
                 ..SMALL
             },
@@ -310,8 +315,4 @@ pub fn parts(tier: Tier) -> Vec<Part> {
             events: SLOT_EVENTS,
         },
     ]
-}
-
-fn claims() -> u8 {
-    std::env::var("CLAIMS").ok().and_then(|claims| claims.parse().ok()).unwrap_or(5)
 }

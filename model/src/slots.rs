@@ -29,6 +29,9 @@ pub enum Planted {
     ClaimWithoutComparing,
     /// It compares the term, but not whether a round has ended meanwhile.
     ClaimComparesTheTermOnly,
+    /// A claim of a rerun compares the term, but not whether the round has ended meanwhile. (The other way round nothing breaks: the
+    /// instants on record say as much as the term, for none of its claims leaves them as they were.)
+    RerunComparesTheTermOnly,
     /// A rerun is not recorded.
     RerunNotRecorded,
     /// An instant is claimed though it has not come by the database's clock.

@@ -1,6 +1,6 @@
 //! What statements do in the database, each at one moment.
 
-use super::world::{Answer, Life, RELEASED, What, World};
+use super::world::{Answer, Life, Process, RELEASED, What, World};
 use super::{LeaseModel, Planted};
 use crate::events::Event;
 use crate::observer::Sight;
@@ -16,12 +16,17 @@ impl LeaseModel {
             What::Take { current, expires } => {
                 let same = expires == world.row.expires;
                 self.events.saw(if current && same { Event::Taken } else { Event::Moved });
-                self.granted_if(current && same, world, index, flight.token)
+                let good = current && (same || self.has(Planted::TakeIgnoresRenewal));
+                world.taken_unjudged |= good && !same;
+                self.granted_if(good, world, index, flight.token)
             }
             What::Renew => {
                 let held = world.all[index].owns == flight.token && world.row.expires > 0;
                 if held {
                     world.row.expires = self.ttl();
+                    if std::mem::take(&mut world.row.stepped) {
+                        world.all.iter_mut().for_each(Process::forget_seen);
+                    }
                 }
                 answer(held)
             }
@@ -80,21 +85,12 @@ impl LeaseModel {
             self.events.saw(Event::HandedOver);
         }
         row.born = true;
+        row.stepped = false;
         row.expires = self.ttl();
         for process in &mut world.all {
             process.owns = 0;
             // The row bears another holder now than the one that any of them saw.
-            if let Some(watch) = &mut process.watch {
-                watch.current = false;
-            }
-            for flight in process.flights.iter_mut().flatten() {
-                if let What::Take { current, .. } = &mut flight.what {
-                    *current = false;
-                }
-                if let Some(Answer::Seen(sight)) = &mut flight.answer {
-                    sight.current = false;
-                }
-            }
+            process.forget_seen();
         }
         world.all[index].owns = token;
         Answer::Yes

@@ -24,6 +24,7 @@ impl LeaseModel {
             Action::Back(units) => {
                 world.left.back -= 1;
                 self.database_clock(world, -units);
+                world.row.stepped = !self.bounds.back_exactly;
             }
             Action::Forward(units) => {
                 world.left.forward -= 1;

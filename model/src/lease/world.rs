@@ -22,6 +22,8 @@ pub struct World {
     pub healed: Option<u8>,
     /// A term was granted that had been granted before.
     pub term_repeated: bool,
+    /// A row was taken that was not as it had been judged.
+    pub taken_unjudged: bool,
 }
 
 /// The row, but for its holder, which is noted in the process that owns the token.
@@ -33,6 +35,8 @@ pub struct Row {
     pub born: bool,
     /// How far its term is behind the highest that was ever granted.
     pub behind: u8,
+    /// The database's clock was stepped back since its last write, and what will be written differs by a hair from what any waiter saw.
+    pub stepped: bool,
 }
 
 /// Free whatever the clock says.
@@ -200,6 +204,21 @@ impl Process {
     /// Whether it has a statement of this kind under way.
     pub fn has_flight(&self, what: What) -> bool {
         self.flights().any(|flight| flight.what == what)
+    }
+
+    /// The row is not any more what it saw.
+    pub fn forget_seen(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.current = false;
+        }
+        for flight in self.flights.iter_mut().flatten() {
+            if let What::Take { current, .. } = &mut flight.what {
+                *current = false;
+            }
+            if let Some(Answer::Seen(sight)) = &mut flight.answer {
+                sight.current = false;
+            }
+        }
     }
 
     /// Room for one more.

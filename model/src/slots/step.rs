@@ -101,7 +101,8 @@ impl SlotModel {
             }
             Process::Rerunning { slot, term } => {
                 let same = row.term == term;
-                let may = row.unfinished == slot && row.last == slot && row.rerun < slot;
+                let may = row.unfinished == slot && row.last == slot && row.rerun < slot
+                    || self.has(Planted::RerunComparesTheTermOnly);
                 if row.live || !same || !may {
                     self.events.saw(Event::Moved);
                     return None;
