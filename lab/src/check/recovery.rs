@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use lease_core::LeaseName;
 
-use super::facts::{Facts, Who, name_of, nanos, seconds};
+use super::facts::{Facts, Who, name_of, seconds};
 use super::{Figures, Report, Rule, limits};
 use crate::history::{Answer, Ask, Entry, Event};
 
@@ -63,8 +63,8 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
 fn bound(facts: &Facts<'_>, wants: &Wants<'_>) -> Option<u64> {
     let setting = facts.lives.get(&wants.who)?.setting?;
     let stepped = facts.faults(crate::history::FaultKind::ClockStepped).next().is_some();
-    let margin = if stepped { setting.margin_ms } else { 0 };
-    Some(nanos(setting.ttl_ms + margin + 2 * setting.poll_ms() + setting.attempt_ms) + limits::BUSY)
+    let margin = if stepped { setting.margin } else { 0 };
+    Some(setting.ttl + margin + 2 * setting.poll() + setting.attempt + limits::BUSY)
 }
 
 fn wants<'a>(facts: &Facts<'a>) -> BTreeMap<&'a LeaseName, Vec<Wants<'a>>> {
