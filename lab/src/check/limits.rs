@@ -21,8 +21,8 @@ pub(super) const CLOCKS: u64 = 50_000_000;
 /// So much later than it should a process may say something without having stood still in a way that it noticed.
 pub(super) const SLACK: u64 = 2_000_000_000;
 
-/// So much longer than it should a busy machine may take to hand a name on: statements of servers that get no processor are proven by
-/// nobody. How long it took is in the figures.
+/// So much longer than it should a machine may take to hand a name on beside the stalls that the history proves: those of servers are proven
+/// by nobody. How long it took is in the figures.
 pub(super) const BUSY: u64 = 3_000_000_000;
 
 /// Whether a moment at which two believe is excused.
