@@ -361,3 +361,15 @@ pub struct Ledger {
     #[serde(default)]
     pub database: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_setting_is_cut_to_milliseconds() {
+        let timings = Timings::from_ttl(Duration::from_secs(4)).unwrap();
+        assert_eq!(Duration::from_nanos(Setting::from(&timings).deadline), timings.deadline());
+        assert_ne!(timings.deadline().subsec_nanos() % 1_000_000, 0);
+    }
+}
