@@ -41,7 +41,7 @@ pub(crate) struct Attacked {
 }
 
 /// After the last fault every name is held again in this time, and much sooner: what the checkers hold against the library is less.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// So often workers are looked after.
 const LOOK: Duration = Duration::from_millis(20);
