@@ -9,6 +9,7 @@ mod command;
 mod crew;
 mod disks;
 mod figures;
+mod floors;
 mod ground;
 mod inject;
 mod jobs;

@@ -39,8 +39,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
                 && told != Some((before.lease, belief.lease))
             {
                 told = Some((before.lease, belief.lease));
-                let room =
-                    facts.setting(before.line).map_or(0, |setting| setting.grace_ms + setting.margin_ms);
+                let room = facts.setting(before.line).map_or(0, |setting| setting.grace + setting.margin);
                 if limits::two_may_believe(facts, belief.since, room) || facts.is_edited(name.as_str()) {
                     report.summary.excused_believers += 1;
                 } else {

@@ -294,7 +294,7 @@ impl<'a> Facts<'a> {
     /// The longest ttl of all processes, in nanoseconds.
     pub(super) fn ttl(&self) -> u64 {
         let settings = self.lives.values().filter_map(|life| life.setting);
-        settings.map(|setting| nanos(setting.ttl_ms)).max().unwrap_or(0)
+        settings.map(|setting| setting.ttl).max().unwrap_or(0)
     }
 
     pub(super) fn faults(&self, kind: FaultKind) -> impl Iterator<Item = &Span> {

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::facts::{Facts, Life, nanos, seconds};
+use super::facts::{Facts, Life, seconds};
 use super::{Figures, Report, Rule, limits};
 use crate::history::{Entry, Event, LeaseId, Loss, Setting};
 
@@ -22,12 +22,12 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
         match &line.event {
             Event::Believed { lease, until, .. } => {
                 let Some(renewed) = facts.renewed_before(lease, *until) else { continue };
-                if *until > renewed + nanos(setting.deadline_ms) && convicted.insert(lease) {
+                if *until > renewed + setting.deadline && convicted.insert(lease) {
                     let what = format!(
                         "term {} of {} is believed {} ms after its deadline",
                         lease.term,
                         lease.name,
-                        (until - renewed - nanos(setting.deadline_ms)) / 1_000_000
+                        (until - renewed - setting.deadline) / 1_000_000
                     );
                     report.violation(Rule::BeliefPastDeadline, what, [line]);
                 }
@@ -65,14 +65,11 @@ fn told(
 ) -> Option<i64> {
     // The answer to a renewal that comes after the deadline revives nothing.
     let sent = facts.renewals.get(lease)?;
-    let deadline = sent
-        .iter()
-        .map(|sent| sent + nanos(setting.deadline_ms))
-        .filter(|deadline| *deadline <= line.at)
-        .max()?;
+    let deadline =
+        sent.iter().map(|sent| sent + setting.deadline).filter(|deadline| *deadline <= line.at).max()?;
     let late = line.at - deadline;
     let late = late - of.stood_within(deadline, line.at).min(late);
-    if late > nanos(setting.grace_ms) + limits::SLACK {
+    if late > setting.grace + limits::SLACK {
         let what = format!(
             "the loss of term {} of {} is told {} ms after the deadline",
             lease.term,
@@ -97,8 +94,8 @@ fn works_on(
     let gone = life.ended.unwrap_or(facts.over);
     let end = ended.map_or(gone, |ended| ended.at.min(gone));
     let renewed = facts.renewed_before(lease, end)?;
-    let expires = renewed + nanos(setting.ttl_ms);
-    let deadline = renewed + nanos(setting.deadline_ms);
+    let expires = renewed + setting.ttl;
+    let deadline = renewed + setting.deadline;
     let stood = life.stood_within(deadline, end);
     // Still at work at the end of the history.
     let is_open = ended.is_none() && life.ended.is_none();

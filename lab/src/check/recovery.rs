@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 
 use lease_core::LeaseName;
 
-use super::facts::{Facts, Who, name_of, nanos, seconds};
+use super::facts::{Facts, Who, name_of, seconds};
 use super::{Figures, Report, Rule, limits};
 use crate::history::{Answer, Ask, Entry, Event};
+
+/// Who injects the faults.
+const ORCHESTRATOR: Who = (0, 0);
 
 /// During which a process wants a name.
 struct Wants<'a> {
@@ -33,9 +36,12 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
             let nothing = Vec::new();
             let held = held.get(name).unwrap_or(&nothing);
             let again = held.get(held.partition_point(|at| at < heal)).copied();
+            // Proven stalls: of a process that wants the name, and of the orchestrator, in which the proxies are. What keeps both waiting
+            // keeps them one after the other, for a question passes through both.
             let stood = |to| {
-                let lives = candidates.iter().filter_map(|wants| facts.lives.get(&wants.who));
-                lives.map(|life| life.stood_within(*heal, to)).max().unwrap_or(0)
+                let within = |who: &Who| facts.lives.get(who).map_or(0, |life| life.stood_within(*heal, to));
+                let candidates = candidates.iter().map(|wants| within(&wants.who)).max().unwrap_or(0);
+                candidates + within(&ORCHESTRATOR)
             };
             let wanted_to = candidates.iter().map(|wants| wants.to).max().unwrap_or(0).min(quiet_to);
             let until = again.unwrap_or(wanted_to).min(wanted_to);
@@ -63,8 +69,8 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
 fn bound(facts: &Facts<'_>, wants: &Wants<'_>) -> Option<u64> {
     let setting = facts.lives.get(&wants.who)?.setting?;
     let stepped = facts.faults(crate::history::FaultKind::ClockStepped).next().is_some();
-    let margin = if stepped { setting.margin_ms } else { 0 };
-    Some(nanos(setting.ttl_ms + margin + 2 * setting.poll_ms() + setting.attempt_ms) + limits::BUSY)
+    let margin = if stepped { setting.margin } else { 0 };
+    Some(setting.ttl + margin + 2 * setting.poll() + setting.attempt + limits::BUSY)
 }
 
 fn wants<'a>(facts: &Facts<'a>) -> BTreeMap<&'a LeaseName, Vec<Wants<'a>>> {

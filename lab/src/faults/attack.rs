@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use super::Failure;
 use super::inject::Done;
+use super::jobs::Job;
 use super::kind::{Kind, Setting};
 use super::ledger;
 use super::plan::Plan;
@@ -17,12 +18,10 @@ use super::worker::{ELECTED, ROUNDS, TAKEN};
 use super::world::{WORKERS, World};
 use crate::history::{Event, now};
 
-/// How long a history goes on: until all of these are so.
+/// How long a history goes on: until every kind has come as often as it must, and ...
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Length {
-    /// Each kind has been injected so often.
-    pub each: u64,
-    /// So much time has passed.
+    /// ... so much time has passed.
     pub least: Duration,
     /// But no longer than this.
     pub most: Duration,
@@ -42,19 +41,14 @@ pub(crate) struct Attacked {
 }
 
 /// After the last fault every name is held again in this time, and much sooner: what the checkers hold against the library is less.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// So often workers are looked after.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Injects faults of these kinds, one after the other; with `mixed` those that befall workers and their connections in a second
+/// Injects the faults of a job, one after the other; in a mixed one those that befall workers and their connections in a second
 /// row beside the others. Each row is a task of its own, for some faults block a thread.
-pub(crate) async fn attack(
-    world: World,
-    kinds: &[Kind],
-    mixed: bool,
-    length: Length,
-) -> Result<Attacked, Failure> {
+pub(crate) async fn attack(world: World, job: &Job) -> Result<Attacked, Failure> {
     let since = Instant::now();
     let world = Arc::new(world);
     let looking = {
@@ -64,11 +58,12 @@ pub(crate) async fn attack(
     if !world.all_held(now()).await {
         return Err("the workers do not begin to hold all names, before any fault".into());
     }
-    let beside = |kind: &Kind| mixed && matches!(kind.setting(), Setting::Workers | Setting::Network);
-    let (other, one): (Vec<_>, Vec<_>) = kinds.iter().copied().partition(beside);
-    let rows = [(world.seed, one), (!world.seed, other)].map(|(seed, kinds)| {
-        let world = Arc::clone(&world);
-        Aborted(tokio::spawn(async move { world.row(seed, &kinds, length).await }))
+    let beside = |kind: &Kind| job.mixed && matches!(kind.setting(), Setting::Workers | Setting::Network);
+    let (other, one): (BTreeMap<Kind, u64>, BTreeMap<Kind, u64>) =
+        job.floors.iter().partition(|(kind, _)| beside(kind));
+    let rows = [(world.seed, one), (!world.seed, other)].map(|(seed, floors)| {
+        let (world, length) = (Arc::clone(&world), job.length);
+        Aborted(tokio::spawn(async move { world.row(seed, &floors, length).await }))
     });
     let mut done = Vec::new();
     for mut row in rows {
@@ -107,18 +102,28 @@ impl World {
         }
     }
 
-    async fn row(&self, seed: u64, kinds: &[Kind], length: Length) -> Result<Vec<Done>, Failure> {
+    async fn row(
+        &self,
+        seed: u64,
+        floors: &BTreeMap<Kind, u64>,
+        length: Length,
+    ) -> Result<Vec<Done>, Failure> {
         let since = Instant::now();
         let mut done = Vec::new();
-        let mut counts: BTreeMap<Kind, u64> = kinds.iter().map(|kind| (*kind, 0)).collect();
-        for injection in Plan::new(seed, kinds, WORKERS, self.ttl) {
-            let enough =
-                counts.values().all(|count| *count >= length.each) && since.elapsed() >= length.least;
-            if enough || since.elapsed() >= length.most {
+        // How often each must still come.
+        let mut left = floors.clone();
+        let kinds: Vec<_> = floors.keys().copied().collect();
+        for injection in Plan::new(seed, &kinds, WORKERS, self.ttl) {
+            let is_enough = left.values().all(|left| *left == 0);
+            if is_enough && since.elapsed() >= length.least || since.elapsed() >= length.most {
                 break;
             }
+            // What has come often enough takes no time from the others.
+            if !is_enough && left[&injection.kind] == 0 {
+                continue;
+            }
             if let Some(one) = self.inject(&injection).await? {
-                *counts.entry(one.kind).or_default() += 1;
+                left.entry(one.kind).and_modify(|left| *left = left.saturating_sub(1));
                 done.push(one);
             }
         }

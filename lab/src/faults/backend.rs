@@ -38,12 +38,12 @@ impl Backend {
         }
     }
 
-    /// The ttl of the leases in a history: short, so that faults are long, and long enough for a busy machine; in thirtieths without a rest. MySQL and
-    /// MariaDB take none that is shorter.
+    /// The ttl of the leases in a history: short, so that faults are long, and long enough for a busy machine. MySQL and MariaDB
+    /// take none that is shorter.
     pub fn ttl(self) -> Duration {
         match self {
             Self::Postgres | Self::Sqlite => Duration::from_millis(1_500),
-            Self::Mariadb | Self::Mysql => Duration::from_millis(4_200),
+            Self::Mariadb | Self::Mysql => Duration::from_millis(4_000),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum as _};
 use tokio::task::JoinSet;
 
 use super::Failure;
@@ -12,10 +12,11 @@ use super::attack::{Attacked, attack};
 use super::backend::Backend;
 use super::disks::{self, Disk, Disks};
 use super::figures::Figures;
+use super::floors::{floors, not_judged};
 use super::ground::Ground;
 use super::jobs::{self, Job, Tier};
 use super::kind::Kind;
-use super::report::{Count, Report, Told, floors};
+use super::report::{Count, Report, Told};
 use super::world::{Wanted, World};
 use crate::check::{self, check};
 use crate::history::History;
@@ -38,7 +39,7 @@ pub struct Choice {
     /// These kinds of faults only, separated by commas
     #[arg(long, value_enum, value_delimiter = ',')]
     kinds: Vec<Kind>,
-    /// How much is done
+    /// How much is done, and must be
     #[arg(long, value_enum, default_value = "commit")]
     tier: Tier,
     /// The time in so many histories
@@ -53,6 +54,9 @@ pub struct Choice {
 }
 
 const ALL: [Backend; 4] = [Backend::Postgres, Backend::Mariadb, Backend::Mysql, Backend::Sqlite];
+
+/// So many mixed histories of a minute each engine has in the nightly tier.
+pub(super) const NIGHTLY: u32 = 50;
 
 /// Where histories lie.
 const FOLDER: &str = "target/lab/faults";
@@ -86,11 +90,11 @@ pub async fn run(choice: Choice) -> Result<bool, Failure> {
     histories.sort_by_key(|told: &Told| (told.backend, told.number));
     // Only an empty one goes.
     drop(std::fs::remove_dir(&folder));
-    let demands = choice.tier == Tier::Commit && choice.time().is_none();
-    let wanted = choice.wanted().unwrap_or_else(|| {
-        Kind::of(Backend::Postgres).into_iter().chain(Kind::of(Backend::Sqlite)).collect()
-    });
-    let below_the_floor = if demands { floors(&histories, &backends, &wanted) } else { Vec::new() };
+    let mut below_the_floor = not_judged(&histories, &backends);
+    if choice.time().is_none() {
+        let wanted = choice.wanted().unwrap_or_else(|| Kind::value_variants().to_vec());
+        below_the_floor.extend(floors(choice.tier, &histories, &backends, &wanted));
+    }
     let report = Report { histories, below_the_floor, seconds: since.elapsed().as_secs() };
     println!("{report}");
     if let Some(path) = &choice.json {
@@ -121,8 +125,12 @@ impl Choice {
                 (jobs::commit(backend, &wanted.unwrap_or_else(|| Kind::of(backend)), seed), usize::MAX)
             }
             Tier::Nightly => {
-                let histories = self.histories.unwrap_or(50);
-                (of(Duration::from_secs(60) * histories, Some(histories)), 2)
+                let histories = self.histories.unwrap_or(NIGHTLY);
+                let alone =
+                    jobs::one_by_one(backend, &wanted.clone().unwrap_or_else(|| Kind::of(backend)), seed);
+                let alone = alone.into_iter().map(|job| Job { number: job.number + histories, ..job });
+                let mixed = of(Duration::from_secs(60) * histories, Some(histories));
+                (mixed.into_iter().chain(alone).collect(), 2)
             }
             Tier::Release => (of(Duration::from_secs(3_600), self.histories), 1),
         }
@@ -200,8 +208,7 @@ async fn one(
         program: None,
     };
     let world = World::start(wanted).await?;
-    let Attacked { done, took, reheld, deaths, problems } =
-        attack(world, &job.kinds, job.mixed, job.length).await?;
+    let Attacked { done, took, reheld, deaths, problems } = attack(world, &job).await?;
     drop(disk);
     let judged = folder.clone();
     let judging = tokio::task::spawn_blocking(move || -> Result<_, Failure> {

@@ -183,7 +183,7 @@ impl World {
             Kind::Blocker => (FaultKind::RowLocked, ms(injection.lasts)),
             Kind::IdleKill => (FaultKind::ConnectionKilled, 0),
             Kind::ReadOnly => (FaultKind::ReadOnly, ms(injection.lasts)),
-            Kind::Replace => (FaultKind::FileReplaced, ms(injection.lasts)),
+            Kind::Replace => (FaultKind::FileCopied, ms(injection.lasts)),
             Kind::FullDisk => (FaultKind::DiskFull, ms(injection.lasts)),
         };
         let mut at = injection.kind.name().to_owned();

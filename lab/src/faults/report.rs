@@ -6,15 +6,12 @@ use std::fmt;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
-use super::backend::Backend;
 use super::figures::Figures;
 use super::inject::Done;
-use super::jobs::{FLOOR, HISTORIES, LEAST};
-use super::kind::Kind;
 use crate::check::Summary;
 
 /// What became of a history.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Told {
     pub(crate) backend: &'static str,
     pub(crate) number: u32,
@@ -85,32 +82,6 @@ impl Report {
         }
         all
     }
-}
-
-/// What the commit tier demands and was not reached, of these engines and kinds.
-pub(crate) fn floors(histories: &[Told], backends: &[Backend], kinds: &[Kind]) -> Vec<String> {
-    let counts = Report::counts(histories);
-    let mut below = Vec::new();
-    for backend in backends {
-        let of_it = counts.get(backend.name());
-        let long =
-            histories.iter().filter(|told| told.backend == backend.name() && told.seconds >= LEAST.as_secs());
-        if long.count() < HISTORIES {
-            below.push(format!("{}: fewer than {HISTORIES} histories of {LEAST:?}", backend.name()));
-        }
-        for kind in Kind::of(*backend).into_iter().filter(|kind| kinds.contains(kind)) {
-            let Count { injected, guard_open, round_running } =
-                of_it.and_then(|counts| counts.get(kind.name())).copied().unwrap_or_default();
-            if injected < FLOOR || guard_open == 0 || round_running == 0 {
-                below.push(format!(
-                    "{}: {} injected {injected} times of {FLOOR}, {guard_open} with an open guard, {round_running} with a running round",
-                    backend.name(),
-                    kind.name()
-                ));
-            }
-        }
-    }
-    below
 }
 
 impl fmt::Display for Report {

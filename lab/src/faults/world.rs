@@ -16,7 +16,7 @@ use super::ground::{self, Ground};
 use super::ledger;
 use super::place::Place;
 use super::spawn::Life;
-use crate::history::Writer;
+use crate::history::{Sampler, Writer};
 
 /// So many workers a history has.
 pub(crate) const WORKERS: u32 = 3;
@@ -34,6 +34,8 @@ pub(crate) struct World {
     pub(crate) clock: Option<Mutex<ProcessClock>>,
     pub(crate) crew: Crew,
     pub(crate) writer: Writer,
+    /// Says when this very process stood still: the proxies do then, and all that a busy machine has no time for.
+    _time: Sampler,
     /// How many faults are on.
     pub(crate) faults: Mutex<u32>,
     /// Sees whether the database answers.
@@ -89,6 +91,7 @@ impl World {
         let crew = Crew::start(places, ttl, seed, folder, &writer, life)?;
         let store = direct.store().await?.shared();
         let faults = Mutex::new(0);
-        Ok(Self { ttl, seed, direct, ground, proxies, clock, crew, writer, faults, store })
+        let _time = Sampler::start(writer.clone())?;
+        Ok(Self { ttl, seed, direct, ground, proxies, clock, crew, writer, _time, faults, store })
     }
 }

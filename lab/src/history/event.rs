@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lease_core::store::{LeaseRow, millis};
+use lease_core::store::LeaseRow;
 use lease_core::{Holder, LeaseName, LossReason, Tenure, Timings};
 use serde::{Deserialize, Serialize};
 
@@ -165,36 +165,36 @@ impl From<&Tenure> for LeaseId {
     }
 }
 
-/// The timings of a process, in milliseconds.
+/// The timings of a process, in nanoseconds as moments are: a deadline that was cut to milliseconds would convict who keeps to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "each is the part of its name in `Timings`")]
 pub struct Setting {
-    pub ttl_ms: u64,
-    pub renew_ms: u64,
-    pub attempt_ms: u64,
-    pub deadline_ms: u64,
-    pub grace_ms: u64,
-    pub margin_ms: u64,
+    pub ttl: u64,
+    pub renew: u64,
+    pub attempt: u64,
+    pub deadline: u64,
+    pub grace: u64,
+    pub margin: u64,
 }
 
 impl Setting {
     /// The longest that who waits takes from one look to the next.
-    pub fn poll_ms(&self) -> u64 {
-        self.ttl_ms / 3 * 6 / 5
+    pub fn poll(&self) -> u64 {
+        self.ttl / 3 * 6 / 5
     }
 }
 
 impl From<&Timings> for Setting {
     fn from(timings: &Timings) -> Self {
-        let ms = |part: Duration| millis(part).unsigned_abs();
+        let nanos = |part: Duration| u64::try_from(part.as_nanos()).unwrap_or(u64::MAX);
         let parts = timings.parts();
         Self {
-            ttl_ms: ms(parts.ttl),
-            renew_ms: ms(parts.renew),
-            attempt_ms: ms(parts.attempt),
-            deadline_ms: ms(parts.deadline),
-            grace_ms: ms(parts.grace),
-            margin_ms: ms(parts.margin),
+            ttl: nanos(parts.ttl),
+            renew: nanos(parts.renew),
+            attempt: nanos(parts.attempt),
+            deadline: nanos(parts.deadline),
+            grace: nanos(parts.grace),
+            margin: nanos(parts.margin),
         }
     }
 }
@@ -360,4 +360,16 @@ pub struct Ledger {
     /// Which database it was found in: 0, or how often the file had been replaced.
     #[serde(default)]
     pub database: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_setting_is_cut_to_milliseconds() {
+        let timings = Timings::from_ttl(Duration::from_secs(4)).unwrap();
+        assert_eq!(Duration::from_nanos(Setting::from(&timings).deadline), timings.deadline());
+        assert_ne!(timings.deadline().subsec_nanos() % 1_000_000, 0);
+    }
 }

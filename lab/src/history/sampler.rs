@@ -10,8 +10,8 @@ use lease_core::Tenure;
 
 use super::{Event, LeaseId, Sample, Writer, now};
 
-/// So often it is looked whether leases are held.
-const PERIOD: Duration = Duration::from_millis(2);
+/// So often it is looked whether leases are held: as seldom as is still soon, for dozens of processes do it on one machine.
+const PERIOD: Duration = Duration::from_millis(5);
 
 /// A look later than the period by so much is said to have stood still.
 const STOOD: Duration = Duration::from_millis(50);

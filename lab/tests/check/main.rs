@@ -3,4 +3,6 @@
 
 mod plants;
 mod random;
+mod rounds;
 mod story;
+mod time;

@@ -6,9 +6,11 @@ use lab::history::{
 };
 use lease_core::Holder;
 
+const MS: u64 = 1_000_000;
+
 /// Milliseconds of the story as a moment.
 pub(crate) fn at(ms: u64) -> u64 {
-    1_000_000_000_000 + ms * 1_000_000
+    1_000_000_000_000 + ms * MS
 }
 
 pub(crate) const TTL: i64 = 3_000;
@@ -81,12 +83,12 @@ impl Story {
 
     fn started(&mut self, process: u32) {
         let setting = Setting {
-            ttl_ms: 3_000,
-            renew_ms: 400,
-            attempt_ms: 1_000,
-            deadline_ms: 2_000,
-            grace_ms: 900,
-            margin_ms: 100,
+            ttl: 3_000 * MS,
+            renew: 400 * MS,
+            attempt: 1_000 * MS,
+            deadline: 2_000 * MS,
+            grace: 900 * MS,
+            margin: 100 * MS,
         };
         self.say(0, process, Event::Started { pid: process, backend: "postgres".into(), setting });
     }

@@ -233,7 +233,7 @@ fn guards(facts: &Facts<'_>, ops: &mut Ops) {
             Event::Guard { step: Guard::Ended(finish), .. } => Some(*finish),
             _ => None,
         });
-        let carried = life.setting.filter(|_| life.backend == "sqlite").map(|setting| nanos(setting.ttl_ms));
+        let carried = life.setting.filter(|_| life.backend == "sqlite").map(|setting| setting.ttl);
         let holder = lease.holder;
         let kind = match (finish, carried) {
             (Some(Finish::Committed), Some(ttl)) => Kind::Renewed { holder, ttl },

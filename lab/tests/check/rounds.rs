@@ -1,0 +1,90 @@
+//! Defects of rounds.
+
+use lab::check::Rule;
+use lab::history::{End, Event, RoundId, Row};
+
+use crate::plants::planted;
+use crate::story::Story;
+
+#[test]
+fn rounds_against_the_rules_are_found() {
+    let begins = |story: &mut Story, ms, slot, term, rerun| {
+        let round = RoundId { name: "s".parse().unwrap(), slot, term };
+        story.say(ms, 2, Event::RoundBegan { round, rerun, superseded: None });
+    };
+    planted(&[Rule::RerunOfFinished], |story| {
+        // Of its own name, whose statements nobody sees.
+        story.change(|ms, event| match event {
+            Event::RoundBegan { round, superseded, .. } if ms == 2_110 => Some(Event::RoundBegan {
+                round: RoundId { slot: 1_000, ..round.clone() },
+                rerun: true,
+                superseded: *superseded,
+            }),
+            Event::RoundBegan { round, superseded, .. } if ms == 2_010 => Some(Event::RoundBegan {
+                round: RoundId { slot: 900, ..round.clone() },
+                rerun: false,
+                superseded: *superseded,
+            }),
+            Event::RoundSettled { round, .. } if ms == 2_030 => {
+                Some(Event::RoundSettled { round: round.clone(), end: End::Lost })
+            }
+            _ => None,
+        });
+        story.without(|ms, event| {
+            (2_000..2_100).contains(&ms)
+                && matches!(
+                    event,
+                    Event::RoundBegan { .. } | Event::RoundSettled { .. } | Event::RoundEnded(_)
+                )
+        });
+    });
+    planted(&[Rule::FirstTwice], |story| {
+        story.change(|ms, event| match event {
+            Event::RoundBegan { round, superseded, .. } if ms == 2_110 => {
+                Some(Event::RoundBegan { round: round.clone(), rerun: false, superseded: *superseded })
+            }
+            _ => None,
+        });
+    });
+    planted(&[Rule::RerunTwice], |story| {
+        story.change(|ms, event| match event {
+            Event::RoundBegan { round, superseded, .. } if ms == 2_010 => {
+                Some(Event::RoundBegan { round: round.clone(), rerun: true, superseded: *superseded })
+            }
+            _ => None,
+        });
+    });
+    planted(&[Rule::EndedTwice], |story| {
+        let round = RoundId { name: "s".parse().unwrap(), slot: 2_000, term: 2 };
+        story.say(2_011, 2, Event::RoundEnded(round));
+    });
+    planted(&[Rule::InstantOrder], |story| begins(story, 12_600, 3_500, 6, false));
+    planted(&[Rule::Unended], |story| {
+        story.without(|ms, event| ms == 2_120 && matches!(event, Event::RoundEnded(_)));
+    });
+    planted(&[Rule::Strange], |story| begins(story, 1_011, 1_000, 1, false));
+    planted(&[Rule::SlotRow], |story| begins(story, 12_600, 9_000, 6, false));
+    planted(&[Rule::SlotRow, Rule::Register], |story| {
+        story.change(|_, event| match event {
+            Event::FinalRow(row) if row.term == 5 => {
+                Some(Event::FinalRow(Row { unfinished: 4_000, ..row.clone() }))
+            }
+            _ => None,
+        });
+    });
+}
+
+#[test]
+fn a_round_whose_end_was_recorded_after_its_name_was_lost_runs_again_only_if_that_was_claimed_before() {
+    let recorded = |ms| {
+        move |story: &mut Story| {
+            let round = RoundId { name: "s".parse().unwrap(), slot: 2_000, term: 2 };
+            story.without(|ms, event| ms == 2_030 && matches!(event, Event::RoundSettled { .. }));
+            story.say(2_011, 2, Event::RoundEnded(round.clone()));
+            story.say(ms, 2, Event::RoundSettled { round, end: End::LostRecorded });
+        }
+    };
+    // The claim of the second round is sent at 2100.
+    planted(&[Rule::RerunOfFinished], recorded(2_099));
+    planted(&[], recorded(2_101));
+}

@@ -1,0 +1,143 @@
+//! Defects of time: what comes late, or is believed for too long.
+
+use lab::check::Rule;
+use lab::history::{Event, FaultKind, Finish, Guard, Ledger, Loss, Row};
+
+use crate::plants::planted;
+use crate::story::{Story, at, granted, lease, row, token};
+
+#[test]
+fn a_row_that_expires_early_is_lawful_only_if_the_clock_was_stepped() {
+    let early = |story: &mut Story| story.claim(1, 5_000, token("n", 3), granted(3));
+    let early = |story: &mut Story| {
+        story.without(|ms, event| (7_000..7_790).contains(&ms) && !matches!(event, Event::Sample(_)));
+        story.without(|_, event| matches!(event, Event::Ledger(entry) if entry.place == 3));
+        early(story);
+    };
+    planted(&[Rule::Register], early);
+    planted(&[], |story| {
+        early(story);
+        story.fault(4_950, 4_951, FaultKind::ClockStepped, 14_000);
+    });
+}
+
+#[test]
+fn belief_past_the_deadline_is_found() {
+    planted(&[Rule::BeliefPastDeadline], |story| {
+        let (lease, since, until) = (lease("n", 2, 2), at(4_815), at(4_821));
+        story.say(4_822, 2, Event::Believed { lease, since, until });
+    });
+    planted(&[Rule::BeliefPastDeadline], |story| {
+        let (lease, since, until) = (lease("n", 3, 3), at(9_700), at(9_700));
+        story.say(9_701, 2, Event::Believed { lease, since, until });
+    });
+}
+
+#[test]
+fn a_loss_told_late_is_found_unless_the_process_stood_still() {
+    let late = |story: &mut Story| {
+        story.without(|_, event| matches!(event, Event::Lost { .. }));
+        story.say(7_800, 2, Event::Lost { lease: lease("n", 2, 2), reason: Loss::Deadline });
+    };
+    planted(&[Rule::LossLate], late);
+    planted(&[], |story| {
+        late(story);
+        story.say(5_400, 2, Event::Stood { ms: 500 });
+    });
+}
+
+#[test]
+fn work_past_the_ttl_is_found_unless_the_process_stood_still() {
+    let long = |story: &mut Story| {
+        story.without(|ms, event| ms == 4_900 && matches!(event, Event::WorkEnded(_)));
+        story.say(8_000, 2, Event::WorkEnded(lease("n", 2, 2)));
+    };
+    planted(&[Rule::WorkPastTtl], long);
+    planted(&[], |story| {
+        long(story);
+        story.say(5_400, 2, Event::Stood { ms: 500 });
+    });
+    // A process that never ends its work.
+    planted(&[Rule::WorkPastTtl], |story| {
+        story.without(|ms, event| ms == 4_900 && matches!(event, Event::WorkEnded(_)));
+    });
+}
+
+#[test]
+fn a_name_that_is_not_held_again_after_heal_is_found() {
+    let late = |story: &mut Story| {
+        story.without(|ms, event| (10_000..12_400).contains(&ms) && !matches!(event, Event::Sample(_)));
+        story.change(|_, event| match event {
+            Event::FinalRow(held) if held.term == 4 => {
+                Some(Event::FinalRow(Row { expires_ms: 17_000, ..row("n", 3, 3, 0) }))
+            }
+            _ => None,
+        });
+    };
+    planted(&[Rule::NotHeldAgain], late);
+    // Nobody wants it any more; a fault comes before it can be judged.
+    planted(&[], |story| {
+        late(story);
+        story.say(9_500, 2, Event::WantsNoMore(lab::history::Name("n".parse().unwrap())));
+    });
+    planted(&[], |story| {
+        late(story);
+        story.fault(9_900, 9_950, FaultKind::Partition, 0);
+    });
+}
+
+#[test]
+fn what_the_orchestrator_stood_still_is_no_time_in_which_a_name_could_be_held_again() {
+    let stood = |ms| {
+        move |story: &mut Story| {
+            story.without(|ms, event| (10_000..12_400).contains(&ms) && !matches!(event, Event::Sample(_)));
+            story.change(|_, event| match event {
+                Event::FinalRow(held) if held.term == 4 => {
+                    Some(Event::FinalRow(Row { expires_ms: 17_000, ..row("n", 3, 3, 0) }))
+                }
+                _ => None,
+            });
+            // One process after the other.
+            story.say(20_000, 2, Event::Stood { ms: 3_000 });
+            story.say(70_000, 0, Event::Stood { ms });
+        }
+    };
+    planted(&[Rule::NotHeldAgain], stood(3_000));
+    planted(&[], stood(60_000));
+}
+
+#[test]
+fn a_renewal_that_a_transaction_carries_on_sqlite_counts_from_when_it_has_the_file() {
+    let carried = |backend: &'static str, until| {
+        move |story: &mut Story| {
+            story.change(|_, event| match event {
+                Event::Started { pid, setting, .. } => {
+                    Some(Event::Started { pid: *pid, backend: backend.to_owned(), setting: *setting })
+                }
+                _ => None,
+            });
+            // It has refused its transaction without verifying it.
+            story.without(|ms, event| ms == 4_305 && matches!(event, Event::Guard { .. }));
+            let lease = lease("n", 2, 2);
+            let steps = [Guard::Began, Guard::Verified, Guard::Commits, Guard::Ended(Finish::Committed)];
+            for (ms, step) in [2_850, 2_950, 2_960, 2_970].into_iter().zip(steps) {
+                story.say(ms, 2, Event::Guard { tx: 9, lease: lease.clone(), step });
+            }
+            story.change(|_, event| match event {
+                Event::Ledger(entry) if entry.place == 3 => {
+                    Some(Event::Ledger(Ledger { place: 4, ..entry.clone() }))
+                }
+                _ => None,
+            });
+            let (name, term) = ("n".parse().unwrap(), 2);
+            let entry = Ledger { place: 3, name, term, process: 2, incarnation: 0, tx: 9, database: 0 };
+            story.say(73_020, 0, Event::Ledger(entry));
+            let (since, until) = (at(4_815), at(until));
+            story.say(4_960, 2, Event::Believed { lease, since, until });
+        }
+    };
+    // Its deadline is at 4820 by its own renewals, and at 4950 by the one that was carried.
+    planted(&[], carried("sqlite", 4_950));
+    planted(&[Rule::BeliefPastDeadline], carried("sqlite", 4_951));
+    planted(&[Rule::BeliefPastDeadline], carried("postgres", 4_821));
+}
