@@ -64,9 +64,6 @@ pub enum Planted {
     ClaimOfTheLiving,
     /// A row that stands still for less than a holder believes is taken for dead.
     ObserveTooShort,
-    /// A takeover does not look at the expiry it was judged by. No two believers come of it: who is taken for dead has lost its lease
-    /// by its own clock, and only a renewal that nobody waits for can still come between. So it has a property of its own.
-    TakeIgnoresRenewal,
     /// Waiters go by the database's clock alone.
     NobodyObserves,
     /// A claim that was given up is handed out when it is granted after all, as of then.
@@ -92,8 +89,6 @@ pub const ONE_BELIEVER: &str = "at most one healthy believer";
 pub const ONE_WORK: &str = "no claim is granted while work of the lease before may run";
 /// As to terms.
 pub const TERMS: &str = "terms never repeat";
-/// As to takeovers.
-pub const TAKEN_AS_JUDGED: &str = "no name is taken whose row was written since it was judged";
 /// As to what comes of it.
 pub const HELD_AGAIN: &str = "held again within ttl, margin and one poll after the last fault";
 
@@ -168,7 +163,7 @@ impl Model for LeaseModel {
         }
         let row = Row { expires: RELEASED, born: false, behind: 0, stepped: false };
         let left = self.bounds.left;
-        let world = World { row, all, left, healed: None, term_repeated: false, taken_unjudged: false };
+        let world = World { row, all, left, healed: None, term_repeated: false };
         vec![self.tidied(world)]
     }
 
@@ -192,9 +187,6 @@ impl Model for LeaseModel {
             }),
             Property::<Self>::always(TERMS, |_, world: &World| !world.term_repeated),
         ];
-        if self.bounds.observe {
-            all.push(Property::<Self>::always(TAKEN_AS_JUDGED, |_, world: &World| !world.taken_unjudged));
-        }
         if self.bounds.heal {
             all.push(Property::<Self>::always(HELD_AGAIN, |model: &Self, world: &World| {
                 let late = world.healed.is_some_and(|since| since > model.patience_of_all());

@@ -249,8 +249,11 @@ pub fn parts(tier: Tier) -> Vec<Part> {
     vec![
         lease(
             "lease",
-            lease::Bounds { left: Left { claims: 4, crashes: 1, odd: 2 + drifts, ..NOTHING_LEFT }, ..three },
-            10_000_000,
+            lease::Bounds {
+                left: Left { claims: 4, crashes: drifts, odd: 1 + drifts, ..NOTHING_LEFT },
+                ..three
+            },
+            if tier == Tier::Commit { 2_900_000 } else { 10_000_000 },
             LEASE_EVENTS,
         ),
         lease(

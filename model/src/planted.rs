@@ -2,7 +2,7 @@
 
 use crate::guards::{self, Fence, GuardModel, HONEST, NO_LATE_COMMIT};
 use crate::lease::world::Left;
-use crate::lease::{self, HELD_AGAIN, LeaseModel, ONE_BELIEVER, ONE_WORK, TAKEN_AS_JUDGED, TERMS};
+use crate::lease::{self, HELD_AGAIN, LeaseModel, ONE_BELIEVER, ONE_WORK, TERMS};
 use crate::parts::{NOTHING_LEFT, SMALL};
 use crate::run::shortest;
 use crate::slots::{self, SlotModel};
@@ -43,7 +43,6 @@ pub fn planted() -> Vec<(Defect, &'static str)> {
         lease(L::TermNotRaised, calm, TERMS),
         lease(L::ClaimOfTheLiving, calm, ONE_BELIEVER),
         lease(L::ObserveTooShort, observe, ONE_WORK),
-        lease(L::TakeIgnoresRenewal, observe, TAKEN_AS_JUDGED),
         lease(L::NobodyObserves, heal, HELD_AGAIN),
         lease(L::LateGrantHandedOut, calm, ONE_BELIEVER),
         guard(G::PlainSelect, Fence::Postgres),

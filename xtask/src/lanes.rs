@@ -108,11 +108,12 @@ impl Program {
     }
 }
 
-/// This program with other arguments, beside the test programs.
+/// This program with other arguments, beside the test programs, to which it leaves the processors that they want.
 pub(crate) fn of_this_program(root: &Path, arguments: &[&str]) -> Result<Job, Failure> {
     let program = env::current_exe().map_err(|error| Failure::new(format!("where am I? {error}")))?;
-    let mut command = Command::new(program);
-    command.args(arguments).env("CARGO_MANIFEST_DIR", root.join("xtask")).stdin(Stdio::null());
+    let mut command = Command::new("nice");
+    command.args(["-n", "19"]).arg(program).args(arguments);
+    command.env("CARGO_MANIFEST_DIR", root.join("xtask")).stdin(Stdio::null());
     Ok(Job { shown: format!("cargo xtask {}", arguments.join(" ")), command, longest: LONGEST_CHECKS })
 }
 

@@ -38,8 +38,8 @@ pub const PLANTED: &[Planted] = &[
     ),
     plant(
         "state.rs",
-        "&& self.now() < self.deadline()",
-        "&& (PLANTED || self.now() < self.deadline())",
+        "self.good.lasts(self.setup.timings.deadline(), self.now())",
+        "(PLANTED || self.good.lasts(self.setup.timings.deadline(), self.now()))",
         "a check reads a flag and no clock",
     ),
     plant(

@@ -10,13 +10,10 @@ const BYTES: usize = 38;
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut all = [0; PROCESSES * BYTES + 12];
-        let Self { row, left, healed, term_repeated, taken_unjudged, all: processes } = self;
+        let Self { row, left, healed, term_repeated, all: processes } = self;
         let head = [
             row.expires.cast_unsigned(),
-            u8::from(row.born)
-                | u8::from(*term_repeated) << 1
-                | u8::from(row.stepped) << 2
-                | u8::from(*taken_unjudged) << 3,
+            u8::from(row.born) | u8::from(*term_repeated) << 1 | u8::from(row.stepped) << 2,
             row.behind,
             left.claims,
             left.crashes,

@@ -16,8 +16,7 @@ impl LeaseModel {
             What::Take { current, expires } => {
                 let same = expires == world.row.expires;
                 self.events.saw(if current && same { Event::Taken } else { Event::Moved });
-                let good = current && (same || self.has(Planted::TakeIgnoresRenewal));
-                world.taken_unjudged |= good && !same;
+                let good = current && same;
                 self.granted_if(good, world, index, flight.token)
             }
             What::Renew => {

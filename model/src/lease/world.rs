@@ -22,8 +22,6 @@ pub struct World {
     pub healed: Option<u8>,
     /// A term was granted that had been granted before.
     pub term_repeated: bool,
-    /// A row was taken that was not as it had been judged.
-    pub taken_unjudged: bool,
 }
 
 /// The row, but for its holder, which is noted in the process that owns the token.

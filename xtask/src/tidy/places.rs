@@ -114,7 +114,8 @@ fn allowed_files(act: Act) -> String {
 }
 
 fn is_test(path: &str) -> bool {
-    path.ends_with("/tests.rs") || path.contains("/tests/")
+    let is = |name: &str| path.ends_with(&format!("/{name}.rs")) || path.contains(&format!("/{name}/"));
+    is("tests") || is("races")
 }
 
 #[cfg(test)]
