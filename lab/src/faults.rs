@@ -1,7 +1,7 @@
 //! Faults on real servers: processes that use the library as programs do, attacked while they say what they believe.
 //!
 //! A [`Plan`] says which faults befall a history, by a seed. Each history has a database of its own, at least three workers (this
-//! program again, as [`worker`]), and a proxy before each. What all have said is judged by the [checkers](crate::check).
+//! program again, as [`worker()`]), and a proxy before each. What all have said is judged by the [checkers](crate::check).
 
 mod attack;
 mod backend;

@@ -21,6 +21,7 @@ pub use actions::Action;
 
 /// How far the model goes.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each switches something of its own on")]
 pub struct Bounds {
     /// How many processes there are.
     pub processes: usize,
@@ -94,6 +95,10 @@ pub const HELD_AGAIN: &str = "held again within ttl, margin and one poll after t
 
 impl LeaseModel {
     /// A model within bounds.
+    ///
+    /// # Panics
+    ///
+    /// When the timings keep no promise.
     pub fn new(bounds: Bounds, planted: Option<Planted>) -> Self {
         let mut bounds = bounds;
         if planted == Some(Planted::NoMargin) {

@@ -72,16 +72,13 @@ fn tell_holes() -> bool {
     let mut good = true;
     for hole in holes() {
         println!("\nKnown hole: {}, when {}", hole.what, hole.fault);
-        match hole.trace() {
-            Some(steps) => {
-                for (number, step) in steps.iter().enumerate() {
-                    println!("{:>4}. {step}", number + 1);
-                }
+        if let Some(steps) = hole.trace() {
+            for (number, step) in steps.iter().enumerate() {
+                println!("{:>4}. {step}", number + 1);
             }
-            None => {
-                println!("      NOT FOUND: is the fault still modelled?");
-                good = false;
-            }
+        } else {
+            println!("      NOT FOUND: is the fault still modelled?");
+            good = false;
         }
         if !hole.is_closed_without() {
             println!("      FOUND WITHOUT ITS FAULT, too");

@@ -51,6 +51,10 @@ const CLOCK: i64 = 1_000_000;
 
 impl Watch {
     /// Takes in a look that was sent so long ago and is answered now.
+    ///
+    /// # Panics
+    ///
+    /// When the library's observer remembers what a watch cannot say.
     pub fn look(
         watch: Option<Self>,
         sight: Sight,
@@ -192,12 +196,12 @@ mod tests {
         Watch::look(watch, sight, 0, &UNITS.timings(), UNITS.ttl)
     }
 
-    fn passed(watch: Option<Watch>, times: u8, database: i8) -> Option<Watch> {
+    fn passed(watch: Option<Watch>, times: u8, database: i8) -> Watch {
         let mut watch = watch.unwrap();
         for _ in 0..times {
             watch.pass(1, database, UNITS);
         }
-        Some(watch)
+        watch
     }
 
     #[test]
@@ -205,22 +209,22 @@ mod tests {
         let (seen, verdict) = look(None, 12);
         assert_eq!(verdict, Verdict::Held);
         let before = passed(seen, UNITS.patience() - 1, 1);
-        assert_eq!(look(before, before.unwrap().expires).1, Verdict::Held);
-        let then = passed(before, 1, 1);
-        assert_eq!(look(then, then.unwrap().expires).1, Verdict::Dead);
+        assert_eq!(look(Some(before), before.expires).1, Verdict::Held);
+        let then = passed(Some(before), 1, 1);
+        assert_eq!(look(Some(then), then.expires).1, Verdict::Dead);
     }
 
     #[test]
     fn a_row_that_was_written_meanwhile_is_waited_for_anew() {
         let then = passed(look(None, 12).0, UNITS.patience(), 1);
-        let (watch, verdict) = look(then, then.unwrap().expires + 1);
+        let (watch, verdict) = look(Some(then), then.expires + 1);
         assert_eq!((watch.unwrap().since, verdict), (0, Verdict::Held));
     }
 
     #[test]
     fn nothing_stands_still_by_a_clock_that_does() {
         let then = passed(look(None, 12).0, UNITS.patience(), 0);
-        let (watch, verdict) = look(then, 12);
+        let (watch, verdict) = look(Some(then), 12);
         assert_eq!((watch.unwrap().since, verdict), (0, Verdict::Held));
     }
 

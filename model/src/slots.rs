@@ -177,6 +177,7 @@ pub struct Instant {
 
 /// What has gone wrong, noted as it happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a rule of its own")]
 pub struct Wrong {
     /// An instant was granted after a later one.
     pub out_of_order: bool,

@@ -133,11 +133,15 @@ impl World {
 
     async fn hold(&self, worker: Option<u32>, directions: &[Direction], lasts: Duration) {
         for proxy in self.proxies(worker) {
-            directions.iter().for_each(|direction| proxy.hold(*direction));
+            for direction in directions {
+                proxy.hold(*direction);
+            }
         }
         sleep(lasts).await;
         for proxy in self.proxies(worker) {
-            directions.iter().for_each(|direction| proxy.release(*direction));
+            for direction in directions {
+                proxy.release(*direction);
+            }
         }
     }
 
@@ -188,7 +192,7 @@ impl World {
         };
         let mut at = injection.kind.name().to_owned();
         if injection.kind == Kind::Cut {
-            at.push_str(&format!(", message {}", injection.message));
+            at = format!("{at}, message {}", injection.message);
         }
         for (is_open, what) in [(guard, ", a guard open"), (round, ", a round running")] {
             at.push_str(if is_open { what } else { "" });

@@ -64,9 +64,8 @@ pub(crate) async fn write(store: &Store, place: &Place, tenure: &Tenure, entry: 
 fn ended(error: &GuardError) -> Finish {
     match error {
         GuardError::Lost(_) => Finish::Lost,
-        GuardError::Unknown(_) => Finish::Unknown,
         GuardError::Ended(_) | GuardError::Failed(_) => Finish::Failed,
-        // What the lab does not know is nothing to go by.
+        // Unknown, or what the lab does not know, which is nothing to go by.
         _ => Finish::Unknown,
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct World {
     pub(crate) crew: Crew,
     pub(crate) writer: Writer,
     /// Says when this very process stood still: the proxies do then, and all that a busy machine has no time for.
-    _time: Sampler,
+    _sampler: Sampler,
     /// How many faults are on.
     pub(crate) faults: Mutex<u32>,
     /// Sees whether the database answers.
@@ -91,7 +91,7 @@ impl World {
         let crew = Crew::start(places, ttl, seed, folder, &writer, life)?;
         let store = direct.store().await?.shared();
         let faults = Mutex::new(0);
-        let _time = Sampler::start(writer.clone())?;
-        Ok(Self { ttl, seed, direct, ground, proxies, clock, crew, writer, _time, faults, store })
+        let sampler = Sampler::start(writer.clone())?;
+        Ok(Self { ttl, seed, direct, ground, proxies, clock, crew, writer, _sampler: sampler, faults, store })
     }
 }

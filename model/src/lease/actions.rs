@@ -57,7 +57,7 @@ impl LeaseModel {
             if process.life == Life::Absent {
                 continue;
             }
-            self.of_statements(process, index, actions);
+            Self::of_statements(process, index, actions);
             if process.suspended {
                 actions.push(Action::Resume(index));
                 continue;
@@ -71,7 +71,7 @@ impl LeaseModel {
         }
     }
 
-    fn of_statements(&self, process: &Process, index: usize, actions: &mut Vec<Action>) {
+    fn of_statements(process: &Process, index: usize, actions: &mut Vec<Action>) {
         for (place, flight) in process.flights.iter().enumerate() {
             let Some(flight) = flight else { continue };
             match flight.answer {

@@ -61,10 +61,8 @@ impl LeaseModel {
         }
         process.flights[place] = None;
         // Told so or not, there is nothing more to do: a token that was released is in nobody's way.
-        if flight.what == What::Release && answer == Answer::Yes {
-            if process.duty == flight.token {
-                process.duty = 0;
-            }
+        if flight.what == What::Release && answer == Answer::Yes && process.duty == flight.token {
+            process.duty = 0;
         }
     }
 

@@ -70,7 +70,7 @@ impl LeaseModel {
                 world.all[index].suspended = true;
             }
             Action::Resume(index) => world.all[index].suspended = false,
-            Action::Heal => self.heal(world),
+            Action::Heal => heal(world),
         }
     }
 
@@ -105,14 +105,15 @@ impl LeaseModel {
             Life::Asking { token, ago } => {
                 process.life = Life::Asking { token, ago: (ago + units).min(bounds.units.deadline) };
             }
-            Life::Holding { token, machine } => match player.tell(machine, Told::After(units)) {
-                Some(Ok(machine)) => process.life = Life::Holding { token, machine },
-                Some(Err(_)) | None => {
+            Life::Holding { token, machine } => {
+                if let Some(Ok(machine)) = player.tell(machine, Told::After(units)) {
+                    process.life = Life::Holding { token, machine };
+                } else {
                     self.events.saw(Event::DeadlinePassed);
                     // Its deadline was at most a unit ago, or two on a clock that goes twice as far.
                     lost(process, bounds.units.work().saturating_sub(machine.good() + units));
                 }
-            },
+            }
         }
     }
 
@@ -147,12 +148,9 @@ impl LeaseModel {
 
     fn renew(&self, process: &mut Process) {
         let Life::Holding { token, machine } = process.life else { return };
-        match self.player.tell(machine, Told::Poll) {
-            Some(Ok(machine)) => {
-                process.life = Life::Holding { token, machine };
-                send(process, What::Renew, token);
-            }
-            Some(Err(_)) | None => {}
+        if let Some(Ok(machine)) = self.player.tell(machine, Told::Poll) {
+            process.life = Life::Holding { token, machine };
+            send(process, What::Renew, token);
         }
     }
 
@@ -250,15 +248,6 @@ impl LeaseModel {
             }
         }
     }
-
-    fn heal(&self, world: &mut World) {
-        world.healed = Some(0);
-        for process in &mut world.all {
-            process.suspended = false;
-        }
-        let none = super::Left { claims: 0, crashes: 0, odd: 0, back: 0, forward: 0, suspends: 0 };
-        world.left = none;
-    }
 }
 
 fn lost(process: &mut Process, work_for: u8) {
@@ -295,4 +284,12 @@ pub(super) fn drop_flights(process: &mut Process, mut which: impl FnMut(&mut Fli
             *flight = None;
         }
     }
+}
+
+fn heal(world: &mut World) {
+    world.healed = Some(0);
+    for process in &mut world.all {
+        process.suspended = false;
+    }
+    world.left = super::Left { claims: 0, crashes: 0, odd: 0, back: 0, forward: 0, suspends: 0 };
 }

@@ -184,6 +184,10 @@ impl Process {
     }
 
     /// A token that it has no other use for.
+    ///
+    /// # Panics
+    ///
+    /// When all are in use, of which it has a few.
     pub fn fresh_token(&self) -> u8 {
         let used = |token: u8| {
             self.owns == token
@@ -191,7 +195,7 @@ impl Process {
                 || self.duty == token
                 || self.flights().any(|flight| flight.token == token)
         };
-        (1..).find(|token| !used(*token)).expect("few tokens are in use")
+        (1..=u8::MAX).find(|token| !used(*token)).expect("few tokens are in use")
     }
 
     /// Its statements under way.
@@ -225,6 +229,10 @@ impl Process {
     }
 
     /// Puts what is the same into the same words: statements in order, tokens numbered as they come, none that nobody knows.
+    ///
+    /// # Panics
+    ///
+    /// When it knows more tokens than it can have a use for.
     pub fn tidy(&mut self) {
         self.flights.sort_by_key(|flight| (flight.is_none(), *flight));
         let mut known = [0_u8; 5];

@@ -63,7 +63,6 @@ impl SlotModel {
     fn of_process(&self, world: &World, index: usize, process: Process, actions: &mut Vec<Action>) {
         let can_claim = world.row.term < self.bounds.terms;
         match process {
-            Process::Absent => {}
             Process::Idle if can_claim => {
                 // Also one that has not come: a replica's clock may run ahead.
                 for slot in 1..=self.bounds.instants {
@@ -75,7 +74,7 @@ impl SlotModel {
                     actions.push(Action::SeeUnfinished(index));
                 }
             }
-            Process::Idle => {}
+            Process::Absent | Process::Idle => {}
             Process::Judged { .. } | Process::Rerunning { .. } => {
                 actions.push(Action::Claim(index));
                 actions.push(Action::ClaimUnanswered(index));

@@ -22,7 +22,7 @@ const TRIES: u32 = 5;
 impl World {
     /// Somebody else's transaction has the row of a lease; on SQLite it has the file.
     pub(super) async fn block(&self, injection: &Injection) -> Result<(), Failure> {
-        let name = if injection.nth % 2 == 0 { ELECTED } else { TAKEN };
+        let name = if injection.nth.is_multiple_of(2) { ELECTED } else { TAKEN };
         let lock = format!("SELECT term FROM leases WHERE name = '{name}' FOR UPDATE");
         let url = &self.direct.at;
         match self.direct.backend {

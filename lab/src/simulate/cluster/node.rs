@@ -36,8 +36,11 @@ pub(super) struct Node {
 struct Records {
     events: Arc<Mutex<Vec<Event>>>,
     events_end: Receiver<()>,
-    stuck: Arc<Mutex<Vec<(&'static str, i64, Duration)>>>,
+    stuck: Arc<Mutex<Vec<StuckWork>>>,
 }
+
+/// Of which name and term, and when.
+type StuckWork = (&'static str, i64, Duration);
 
 /// What a stall keeps from going on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
