@@ -124,8 +124,8 @@ pub(crate) struct Job {
     longest: Duration,
 }
 
-/// Runs the programs, so many at a time, and shows whole what each has said when it has ended. After one that has failed none
-/// is begun any more. The checks, if they are given, run beside them as one more, and never have the last word.
+/// Runs the programs, so many at a time, all of them though one fails, and shows whole what each has said when it has ended. The
+/// checks, if they are given, run beside them as one more, and never have the last word.
 pub(crate) fn run(
     programs: Vec<Job>,
     checks: Option<Job>,
@@ -154,7 +154,7 @@ pub(crate) fn run(
                 loop {
                     // Not held while a program runs.
                     let next = lock(&waiting).pop_front();
-                    let Some(program) = next.filter(|_| lock(&failed).is_empty()) else { return };
+                    let Some(program) = next else { return };
                     perform(program, false);
                 }
             });
