@@ -140,6 +140,8 @@ impl Managed {
     /// The machine, told of the renewals that guarded transactions have carried meanwhile.
     fn machine(&mut self, now: Moment) -> Option<&mut Renewal> {
         let renewal = self.renewal.as_mut()?;
+        // A deadline that has passed is marked as seen by this: nothing carried from here on revives what the machine gives up.
+        self.state.check();
         renewal.carried(self.state.good(), now);
         Some(renewal)
     }

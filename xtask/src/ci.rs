@@ -7,7 +7,7 @@ use crate::step::{Failure, Step, Tool, announce, require, say};
 use crate::test::{self, Tests};
 use crate::tidy;
 
-const TOOLS: &[Tool] = &[
+pub(crate) const TOOLS: &[Tool] = &[
     Tool {
         program: "cargo",
         probe: &["fmt", "--version"],

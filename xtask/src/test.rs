@@ -11,7 +11,7 @@ use test_servers::Product;
 
 use crate::backend::Backend;
 use crate::step::{Failure, Step, Tool, announce, require};
-use crate::{db, lanes, servers};
+use crate::{ci, db, lanes, servers};
 
 const TOOLS: &[Tool] = &[
     Tool {
@@ -44,6 +44,11 @@ pub(crate) fn run(root: &Path, tests: &Tests) -> Result<(), Failure> {
         return Err(Failure::new("--checks belongs to a run of every test"));
     }
     require(TOOLS)?;
+    if tests.checks {
+        require(ci::TOOLS)?;
+    }
+    // Before anything is built: the workspace's build puts another file in the place of this program.
+    let checks = tests.checks.then(|| lanes::of_this_program(root, &["ci", "--no-test"])).transpose()?;
     let since = Instant::now();
     let products = products(tests);
     if !products.is_empty() {
@@ -66,7 +71,6 @@ pub(crate) fn run(root: &Path, tests: &Tests) -> Result<(), Failure> {
         return Err(Failure::new("cargo has built no test program"));
     }
     let programs = programs.iter().map(|program| program.job(&tests.for_programs, &environment)).collect();
-    let checks = tests.checks.then(|| lanes::of_this_program(root, &["ci", "--no-test"])).transpose()?;
     lanes::run(programs, checks, LANES, since)
 }
 

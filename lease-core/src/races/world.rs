@@ -70,6 +70,7 @@ impl World {
                 count.fetch_add(1, Ordering::SeqCst);
             }),
             events,
+            randomness: crate::randomness::Randomness::default(),
             database: "none".to_owned(),
         });
         let (commands, orders) = unbounded_channel();

@@ -157,11 +157,12 @@ impl State {
         self.plans.push(Plan { left: n, direction, side, act });
     }
 
-    /// How many plans have not been carried out.
+    /// Gives up the plans that have not been carried out, and says how many they were.
     pub(super) fn forget_planned(&mut self) -> usize {
         std::mem::take(&mut self.plans).len()
     }
 
+    /// How many plans have not been carried out.
     pub(super) fn planned(&self) -> usize {
         self.plans.len() + self.calls_due
     }
