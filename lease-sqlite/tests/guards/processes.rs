@@ -102,8 +102,11 @@ async fn stopped_at(journal: Journal, step: Step, test: &str) {
     }
     let rows = count(&sandbox.other());
     match step {
-        // All was ready, and the file locked: it came before the claim.
-        Step::InTheLastLook => assert_eq!((outcome.as_str(), rows), ("committed", 3), "{what}"),
+        // All was ready, and the file locked: it came before the claim, unless the watchdog had seen the deadline pass by then.
+        Step::InTheLastLook => {
+            let told = (outcome.as_str(), rows);
+            assert!([("committed", 3), ("lost", 0)].contains(&told), "{what}: {told:?}");
+        }
         Step::AfterCommit => assert_eq!((outcome.as_str(), seen, rows), ("committed", 3, 3), "{what}"),
         _ => assert_eq!((outcome.as_str(), seen, rows), ("lost", 0, 0), "{what}"),
     }
