@@ -71,6 +71,7 @@ fn renewals_that_change_nothing_are_told() {
 #[test]
 fn beyond_the_limits_two_may_believe_and_the_fence_holds_all_the_same() {
     let mut beyond = 0;
+    // Up to 12 once it is known why the twelfth ends with clients that do not (docs/RELIABILITY.md).
     for seed in 1..=6 {
         let outcome = simulate(&Plan { holes: true, ..Plan::new(seed, hours(2)) });
         assert_eq!(outcome.violations, Vec::<String>::new(), "seed {seed}");
