@@ -1,6 +1,6 @@
 //! Faults planted in a copy of the library, each of which the simulation must catch.
 
-mod build;
+pub(crate) mod build;
 mod hunt;
 pub mod table;
 

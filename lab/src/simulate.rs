@@ -2,6 +2,7 @@
 
 pub mod cluster;
 mod command;
+mod elsewhere;
 pub mod report;
 
 pub use command::{Choice, run};

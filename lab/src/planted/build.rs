@@ -24,6 +24,29 @@ lease-testkit.workspace = true
 tokio = { workspace = true, features = [\"macros\", \"sync\", \"time\", \"test-util\"] }
 ";
 
+/// What the simulation needs of the test kit.
+const TESTKIT: &str = "mod fault;
+mod memory;
+pub use fault::{Call, Fault, FaultStore, Op};
+pub use memory::MemoryStore;
+";
+
+/// What runs for hours of simulated time is optimised a little; the rest is only compiled.
+const PROFILE: &str = "[profile.dev]
+opt-level = 1
+debug = false
+incremental = false
+
+[profile.dev.package.\"*\"]
+opt-level = 0
+
+[profile.dev.package.tokio]
+opt-level = 1
+
+[profile.dev.package.futures-util]
+opt-level = 1
+";
+
 /// Which fault is at work: the environment says, once.
 const SWITCH: &str = "//! Which planted fault is at work.
 
@@ -34,7 +57,7 @@ pub(crate) fn is(number: usize) -> bool {
 ";
 
 /// Makes the copy below `target/planted` and answers the program in it.
-pub(super) fn copy(workspace: &Path) -> Result<PathBuf, String> {
+pub(crate) fn copy(workspace: &Path) -> Result<PathBuf, String> {
     let root = workspace.join("target/planted");
     write_all(workspace, &root).map_err(|error| format!("cannot write {}: {error}", root.display()))?;
     let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -42,10 +65,16 @@ pub(super) fn copy(workspace: &Path) -> Result<PathBuf, String> {
         .arg(root.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(root.join("target"))
-        .status();
+        // Its random numbers can be told where to begin: simulate/cluster/node.rs.
+        .env("RUSTFLAGS", "--cfg tokio_unstable")
+        .output();
     match built {
-        Ok(status) if status.success() => Ok(root.join("target/debug/cluster")),
-        Ok(status) => Err(format!("the copy with the planted faults does not build: {status}")),
+        Ok(output) if output.status.success() => Ok(root.join("target/debug/cluster")),
+        Ok(output) => Err(format!(
+            "the copy with the planted faults does not build: {}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        )),
         Err(error) => Err(format!("cannot run cargo: {error}")),
     }
 }
@@ -60,7 +89,14 @@ fn write_all(workspace: &Path, root: &Path) -> io::Result<()> {
         let (from, to) = (workspace.join(name), root.join(name));
         put(&to.join("Cargo.toml"), &without_tests(&fs::read_to_string(from.join("Cargo.toml"))?))?;
         put(&to.join("README.md"), "A copy.\n")?;
-        copy_sources(&from.join("src"), &to.join("src"), name == "lease-core", Path::new(""))?;
+    }
+    copy_sources(&workspace.join("lease-core/src"), &root.join("lease-core/src"), true, Path::new(""))?;
+    let (from, to) = (workspace.join("lease-testkit/src"), root.join("lease-testkit/src"));
+    put(&to.join("lib.rs"), TESTKIT)?;
+    for part in ["fault", "memory"] {
+        let file = format!("{part}.rs");
+        put(&to.join(&file), &fs::read_to_string(from.join(&file))?)?;
+        copy_sources(&from.join(part), &to.join(part), false, Path::new(""))?;
     }
     put(&root.join("lease-core/src/planted.rs"), SWITCH)?;
     let from = workspace.join("lab/src");
@@ -70,7 +106,7 @@ fn write_all(workspace: &Path, root: &Path) -> io::Result<()> {
     copy_sources(&from.join("simulate/cluster"), &root.join("cluster/src/cluster"), false, Path::new(""))
 }
 
-/// The workspace's versions and nothing else of it. What is run for seconds and built for many is hardly optimised.
+/// The workspace's versions and nothing else of it.
 fn manifest(original: &str) -> String {
     let from = original.find("[workspace.package]").unwrap_or(0);
     let to = original.find("[workspace.lints.rust]").unwrap_or(original.len());
@@ -79,7 +115,7 @@ fn manifest(original: &str) -> String {
     });
     let kept: Vec<&str> = kept.collect();
     format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [\"lease-core\", \"lease-testkit\", \"cluster\"]\n\n{}\n\n[profile.dev]\ndebug = \"line-tables-only\"\n\n[profile.dev.package.\"*\"]\ndebug = false\n",
+        "[workspace]\nresolver = \"3\"\nmembers = [\"lease-core\", \"lease-testkit\", \"cluster\"]\n\n{}\n\n{PROFILE}",
         kept.join("\n")
     )
 }

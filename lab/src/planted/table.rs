@@ -169,12 +169,6 @@ pub const PLANTED: &[Planted] = &[
         "a claim is not told",
     ),
     plant(
-        "state.rs",
-        "                status.settled = Settled::Done;\n",
-        "                if !PLANTED {\n                    status.settled = Settled::Done;\n                }\n",
-        "a name given back is told twice",
-    ),
-    plant(
         "driver/ends.rs",
         "        managed.state.end();\n        managed.state.settled(Settled::Done);\n",
         "        if PLANTED {\n            return;\n        }\n        managed.state.end();\n        managed.state.settled(Settled::Done);\n",
@@ -197,5 +191,29 @@ pub const PLANTED: &[Planted] = &[
         "    timeout_at(clock, give_up, caught(statement))",
         "    timeout_at(clock, if PLANTED { give_up + std::time::Duration::from_secs(1_000_000) } else { give_up }, caught(statement))",
         "a statement that hangs is waited for",
+    ),
+    plant(
+        "guard.rs",
+        "    pub fn commit_begins(&self) -> Result<(), GuardError> {\n        self.check()?;",
+        "    pub fn commit_begins(&self) -> Result<(), GuardError> {\n        if !PLANTED {\n            self.check()?;\n        }",
+        "a commit begins though the deadline has passed",
+    ),
+    plant(
+        "clock.rs",
+        "        let cancelled = self.book.lock().alarms.remove(&self.key);",
+        "        let cancelled = if PLANTED { None } else { self.book.lock().alarms.remove(&self.key) };",
+        "an alarm that is dropped stays set",
+    ),
+    plant(
+        "state.rs",
+        "        let alarm = self.setup.clock.alarm(self.deadline(), Box::new(ring));",
+        "        let at = if PLANTED { self.good() } else { self.deadline() };\n        let alarm = self.setup.clock.alarm(at, Box::new(ring));",
+        "the alarm of a deadline rings without end",
+    ),
+    plant(
+        "driver.rs",
+        "    drop(runtime.spawn(future));",
+        "    if PLANTED {\n        drop(runtime.spawn(std::future::pending::<()>()));\n    }\n    drop(runtime.spawn(future));",
+        "a task is left behind",
     ),
 ];

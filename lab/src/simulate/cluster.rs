@@ -116,9 +116,7 @@ impl Cluster {
         self.world.go_to(at);
         match alarm {
             Some((alarm, node)) if alarm <= at && event.is_none_or(|event| alarm <= event) => {
-                if let Some(node) = &self.nodes[node] {
-                    node.clock.ring();
-                }
+                self.ring(node);
                 self.run(node);
             }
             _ => {
@@ -156,7 +154,9 @@ impl Cluster {
                 }
             }
             Event::EndSession(session) => self.world.with(|state| {
-                state.database.end(session, false);
+                if state.database.broken != Some(Broken::KeepsSessions) {
+                    state.database.end(session, false);
+                }
             }),
         }
     }
@@ -270,7 +270,8 @@ impl Cluster {
                 Fault::Step(_) => state.setting.ttls(1),
                 _ => state.draw_span(),
             };
-            self.at_work += 1;
+            // Others go on as if nothing had happened: within their bound the name is held again.
+            self.at_work += usize::from(!matches!(fault, Fault::Crash(_)));
             state.after(span, Event::End(fault));
         });
     }
@@ -282,7 +283,7 @@ impl Cluster {
 
     /// What a fault has done ends.
     fn end(&mut self, fault: Fault) {
-        self.at_work -= 1;
+        self.at_work -= usize::from(!matches!(fault, Fault::Crash(_)));
         self.world.with(|state| state.note(fault.node(), "is over", "-", 0));
         match fault {
             Fault::Weather(node, _) => self.world.with(|state| state.weather[node] = Weather::Fair),
@@ -306,17 +307,19 @@ impl Cluster {
             (standing.well_since, standing.stalled_last) = (state.now, state.now);
             state.random.percent(50)
         });
-        if rings_first {
-            node.clock.ring();
-            self.run(id);
-            return;
+        if !rings_first {
+            // The tasks run on before anything has told them of the time that has passed.
+            node.run();
         }
-        // The tasks run on before anything has told them of the time that has passed.
-        node.run();
-        if let Some(node) = &self.nodes[id] {
-            node.clock.ring();
-        }
+        self.ring(id);
         self.run(id);
+    }
+
+    fn ring(&mut self, id: usize) {
+        let Some(node) = &self.nodes[id] else { return };
+        if !node.clock.ring(SPIN) {
+            self.world.with(|state| state.violate("nothing spins", &format!("client {id}: its alarms")));
+        }
     }
 
     /// Heals everything, ends everybody in order, and looks at what is left.
@@ -327,7 +330,9 @@ impl Cluster {
             while self.is_sound() && self.nodes.iter().any(Option::is_some) && self.step(bound) {}
             // What is still on its way, and the bounds of the server.
             while self.is_sound() && self.world.with(|state| state.next_at().is_some()) && self.step(bound) {}
-            self.look_at_the_rest();
+            if self.is_sound() {
+                self.look_at_the_rest();
+            }
         }
         for node in self.nodes.iter_mut().filter_map(Option::take) {
             node.vanish(false);
@@ -352,6 +357,7 @@ impl Cluster {
         });
         for id in 0..self.nodes.len() {
             self.go_on(id);
+            self.world.with(|state| state.will_give_back(id));
             if let Some(node) = &mut self.nodes[id] {
                 node.close();
             }

@@ -1,14 +1,17 @@
 //! `lab simulate`: many seeds, on all cores.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
-use super::cluster::{Outcome, Plan, simulate};
+use super::cluster::{Outcome, Plan};
+use super::elsewhere;
 use super::report::{self, Report};
+use crate::planted;
 
 /// What is simulated.
 #[derive(Debug, Clone, Args)]
@@ -55,9 +58,15 @@ pub fn run(choice: &Choice) -> ExitCode {
     let hours = choice.hours.max(1);
     let seeds = choice.seeds.unwrap_or_else(|| choice.tier.hours().div_ceil(hours));
     let first = choice.seed.unwrap_or(1);
-    let plan = |seed| Plan { holes: choice.holes, ..Plan::new(seed, Duration::from_secs(hours * 3_600)) };
+    let like = Plan { holes: choice.holes, ..Plan::new(first, Duration::from_secs(hours * 3_600)) };
     let since = Instant::now();
-    let report = run_all(first..first + seeds, plan);
+    let report = match run_all(&like, &(first..first + seeds)) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
     report::print(&report, since.elapsed());
     if let Some(file) = &choice.json
         && let Err(error) = std::fs::write(file, report::json(&report, since.elapsed()))
@@ -74,30 +83,30 @@ pub fn run(choice: &Choice) -> ExitCode {
     }
 }
 
-/// Runs plans on all cores, each on one.
-fn run_all(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan + Sync) -> Report {
-    let (next, report) = (AtomicU64::new(seeds.start), Mutex::new(Report::default()));
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let total = seeds.end - seeds.start;
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        return;
-                    }
-                    let outcome = simulate(&plan(seed));
-                    take_in(&report, &outcome, total);
-                }
-            });
+/// Runs seeds on all cores, and sees that one of them is the same run twice: else no seed would replay what it has found.
+fn run_all(like: &Plan, seeds: &Range<u64>) -> Result<Report, String> {
+    let program = planted::build::copy(&planted::workspace())?;
+    let processes = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    let (report, total) = (Mutex::new(Report::default()), seeds.end - seeds.start);
+    let hashes = Mutex::new(BTreeSet::new());
+    elsewhere::run(&program, like, seeds, processes, &|outcome| {
+        take_in(&report, outcome, total);
+        if outcome.plan.seed == seeds.start {
+            unpoisoned(&hashes).insert(outcome.hash);
         }
-    });
-    report.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    })?;
+    let first = seeds.start..seeds.start + 1;
+    elsewhere::run(&program, like, &first, 1, &|outcome| {
+        unpoisoned(&hashes).insert(outcome.hash);
+    })?;
+    if unpoisoned(&hashes).len() > 1 {
+        return Err(format!("seed {} is not the same run twice", seeds.start));
+    }
+    Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn take_in(report: &Mutex<Report>, outcome: &Outcome, total: u64) {
-    let mut report = report.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut report = unpoisoned(report);
     report.add(outcome);
     if !outcome.violations.is_empty() {
         report::explain(outcome);
@@ -105,4 +114,8 @@ fn take_in(report: &Mutex<Report>, outcome: &Outcome, total: u64) {
     if report.seeds.is_multiple_of((total / 10).max(1)) {
         eprintln!("{} of {total} seeds, {} failed", report.seeds, report.failed.len());
     }
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

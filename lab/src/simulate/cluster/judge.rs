@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
+use futures_util::FutureExt;
 use lease_core::{Holder, Tenure};
 
 use super::plan::{Plan, Setting};
@@ -46,6 +47,9 @@ pub(super) struct Judge {
     pub(super) rounds: Rounds,
     pub(super) standings: Vec<Standing>,
     pub(super) stuck: Vec<Stuck>,
+    /// The leases of each client that it was told to step down from, and that it holds when all ends.
+    pub(super) asked_down: Vec<BTreeSet<(&'static str, i64)>>,
+    pub(super) held_at_heal: Vec<BTreeSet<(&'static str, i64)>>,
     /// Commits that were begun and not heard of.
     pub(super) committing: BTreeSet<u64>,
     /// Sessions that nobody waits for any more.
@@ -78,6 +82,8 @@ impl Judge {
             rounds: Rounds::new(setting.period_ms),
             standings: vec![Standing::default(); setting.clients],
             stuck: vec![Stuck::default(); setting.clients],
+            asked_down: vec![BTreeSet::new(); setting.clients],
+            held_at_heal: vec![BTreeSet::new(); setting.clients],
             committing: BTreeSet::new(),
             let_go: BTreeSet::new(),
             rows: BTreeMap::new(),
@@ -98,10 +104,20 @@ impl Judge {
         self.held[node].clear();
     }
 
+    /// The leases that the driver of a client renews and that are held.
+    fn believed(&self, node: usize) -> Vec<Arc<Held>> {
+        let held = self.held[node].iter().filter_map(Weak::upgrade);
+        held.filter(|held| held.is_driven && held.tenure.check()).collect()
+    }
+
     fn cells(&self, name: &str) -> Vec<Arc<Held>> {
         let all = self.held.iter().flatten().filter_map(Weak::upgrade);
         all.filter(|held| held.tenure.name().as_str() == name).collect()
     }
+}
+
+fn lease_of(held: &Held) -> (&'static str, i64) {
+    (known(held.tenure.name().as_str()), held.tenure.term().get())
 }
 
 impl State {
@@ -163,6 +179,32 @@ impl State {
         let now = self.now;
         if let Some(row) = self.judge.rows.get_mut(name).filter(|row| row.holder == holder) {
             row.asked = now;
+        }
+    }
+
+    /// A client was told of a step-down while it held the lease: it must say so to whoever listens, unless the work is asked
+    /// to end anyway.
+    pub(super) fn told_to_step_down(&mut self, node: usize, holder: Holder) {
+        let goes_on = |held: &Held| held.tenure.stopping().now_or_never().is_none();
+        let asked = self.judge.believed(node).into_iter();
+        let asked = asked.filter(|held| held.tenure.holder() == holder && goes_on(held));
+        self.judge.asked_down[node].extend(asked.map(|held| lease_of(&held)));
+    }
+
+    /// What a client holds now that nothing is wrong any more it gives back, unless it is lost yet.
+    pub(super) fn will_give_back(&mut self, node: usize) {
+        let held = self.judge.believed(node).into_iter();
+        self.judge.held_at_heal[node] = held.map(|held| lease_of(&held)).collect();
+    }
+
+    /// What it held then and has not lost is free. Those it has lost are `lost`.
+    pub(super) fn has_given_back(&mut self, node: usize, lost: &BTreeSet<(&'static str, i64)>) {
+        for (name, term) in std::mem::take(&mut self.judge.held_at_heal[node]) {
+            let row = self.judge.rows.get(name);
+            let is_kept = row.is_some_and(|row| row.term == term && row.expires_ms != 0);
+            if is_kept && !lost.contains(&(name, term)) {
+                self.violate("a name that is let go is given back", &format!("client {node}: {name}"));
+            }
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lease_core::ErrorKind;
@@ -22,7 +21,6 @@ const MS: Nanos = 1_000_000;
 pub(super) struct Link {
     pub(super) world: Arc<World>,
     pub(super) node: usize,
-    flights: Arc<AtomicUsize>,
 }
 
 /// What becomes of a statement and its answer.
@@ -52,12 +50,7 @@ enum Answer {
 
 impl Link {
     pub(super) fn new(world: &Arc<World>, node: usize) -> Self {
-        Self { world: Arc::clone(world), node, flights: Arc::default() }
-    }
-
-    /// How many calls have neither been answered nor dropped.
-    pub(super) fn in_flight(&self) -> usize {
-        self.flights.load(Ordering::SeqCst)
+        Self { world: Arc::clone(world), node }
     }
 
     /// Sends a statement and waits for its answer.
@@ -86,7 +79,6 @@ impl Link {
         fate: Fate,
         statement: impl FnOnce(&mut State) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let _flight = Flight::begin(&self.flights);
         let (reply, answered) = oneshot::channel();
         let node = self.node;
         let (after, answer) = match fate {
@@ -170,21 +162,5 @@ impl State {
                 _ => fair(self),
             },
         }
-    }
-}
-
-/// A call under way.
-struct Flight(Arc<AtomicUsize>);
-
-impl Flight {
-    fn begin(flights: &Arc<AtomicUsize>) -> Self {
-        flights.fetch_add(1, Ordering::SeqCst);
-        Self(Arc::clone(flights))
-    }
-}
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }

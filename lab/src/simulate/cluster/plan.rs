@@ -38,6 +38,10 @@ pub enum Broken {
     ForgetsEnds,
     /// What is renewed expires all the same.
     ForgetsRenewals,
+    /// The session of a client that is gone stays open.
+    KeepsSessions,
+    /// With the end of a round the instant after it is taken for one that was run.
+    SkipsInstants,
 }
 
 /// How a guarded transaction keeps a successor out.

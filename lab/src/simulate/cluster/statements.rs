@@ -75,7 +75,11 @@ impl LeaseStore for Link {
             }
             Ok(answer)
         };
-        self.call(Op::Renew, within, statement).await
+        let answer = self.call(Op::Renew, within, statement).await?;
+        if let RenewAnswer::Renewed(Renewed { step_down: true, .. }) = answer {
+            self.world.with(|state| state.told_to_step_down(self.node, holder));
+        }
+        Ok(answer)
     }
 
     async fn renew_many(
@@ -84,7 +88,7 @@ impl LeaseStore for Link {
         ttl: Duration,
         within: Duration,
     ) -> Result<Vec<Option<Renewed>>, StoreError> {
-        let leases = leases.to_vec();
+        let (leases, asked) = (leases.to_vec(), leases);
         self.world.with(|state| {
             state.count("batches");
             for lease in &leases {
@@ -100,7 +104,13 @@ impl LeaseStore for Link {
             }
             Ok(answers)
         };
-        self.call(Op::RenewMany, within, statement).await
+        let answers = self.call(Op::RenewMany, within, statement).await?;
+        for (lease, answer) in asked.iter().zip(&answers) {
+            if answer.as_ref().is_some_and(|renewed| renewed.step_down) {
+                self.world.with(|state| state.told_to_step_down(self.node, lease.holder));
+            }
+        }
+        Ok(answers)
     }
 
     async fn verify(
@@ -203,11 +213,10 @@ impl LeaseStore for Link {
             if state.database.keeps_out(&claim.name) {
                 return Ok(SlotAnswer::Held);
             }
-            let early = if state.database.broken == Some(Broken::GrantsEarly) { HOUR_MS } else { 0 };
-            state.database.memory.step_clock(early);
-            let answer = at_once(memory(state).claim_slot(&claim, slot, within));
-            state.database.memory.step_clock(-early);
-            let answer = answer?;
+            let mut answer = at_once(memory(state).claim_slot(&claim, slot, within))?;
+            if matches!(answer, SlotAnswer::NotYet(_)) && state.database.broken == Some(Broken::GrantsEarly) {
+                answer = claim_early(state, &claim, slot, within)?;
+            }
             if let SlotAnswer::Granted { term, superseded } = answer {
                 state.note_grant(node, &claim, term);
                 state.slot_granted(slot.as_millis(), superseded);
@@ -233,8 +242,15 @@ impl LeaseStore for Link {
                 }
                 FinishAnswer::Lost { recorded: false } => {}
             }
-            if state.database.broken == Some(Broken::ForgetsEnds) {
-                state.database.memory.edit_row(&end.name, |row| row.unfinished_slot = row.slot);
+            match state.database.broken {
+                Some(Broken::ForgetsEnds) => {
+                    state.database.memory.edit_row(&end.name, |row| row.unfinished_slot = row.slot);
+                }
+                Some(Broken::SkipsInstants) if answer == FinishAnswer::Finished => {
+                    let next = Slot::from_millis(slot + state.setting.period_ms);
+                    state.database.memory.edit_row(&end.name, |row| row.slot = row.slot.max(next));
+                }
+                _ => {}
             }
             Ok(answer)
         };
@@ -289,6 +305,30 @@ impl LeaseStore for Link {
         };
         self.call(Op::Announce, within, statement).await
     }
+}
+
+/// Claims as if the instant had come; all else stays as it is by the true clock.
+fn claim_early(state: &State, claim: &Claim, slot: Slot, within: Duration) -> Result<SlotAnswer, StoreError> {
+    let memory = memory(state);
+    if state
+        .database
+        .row(&claim.name)
+        .1
+        .is_some_and(|row| row.is_live(DbTime::from_millis(state.database.now_ms())))
+    {
+        return Ok(SlotAnswer::Held);
+    }
+    memory.step_clock(HOUR_MS);
+    let answer = at_once(memory.claim_slot(claim, slot, within));
+    memory.step_clock(-HOUR_MS);
+    if let Ok(SlotAnswer::Granted { .. }) = answer {
+        let back = |at: DbTime| DbTime::from_millis(at.as_millis() - HOUR_MS);
+        memory.edit_row(&claim.name, |row| {
+            (row.claimed_at, row.renewed_at) = (back(row.claimed_at), back(row.renewed_at));
+            row.expires_at = back(row.expires_at);
+        });
+    }
+    answer
 }
 
 fn memory(state: &State) -> MemoryStore {

@@ -73,11 +73,13 @@ impl LocalClock {
         Some(passed.saturating_add(self.lock().0))
     }
 
-    /// Rings what is due.
-    pub(super) fn ring(&self) {
-        while let Some(ring) = self.book.take_due(self.now()) {
+    /// Rings what is due, but no more than `most`. Answers whether that was all.
+    pub(super) fn ring(&self, most: u64) -> bool {
+        for _ in 0..most {
+            let Some(ring) = self.book.take_due(self.now()) else { return true };
             ring();
         }
+        false
     }
 
     pub(super) fn stand_still(&self) {

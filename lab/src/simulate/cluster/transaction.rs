@@ -80,7 +80,32 @@ async fn run(connection: &Connection, tenure: &Tenure) -> Result<(), GuardError>
             lease_core::GuardedError::Guard(error) => error,
         })?;
     }
+    think(link).await;
     commit(connection, tenure, guarding, &committing, (id, late)).await
+}
+
+/// Now and then a program waits for something of its own before it commits, and no clock wakes it.
+async fn think(link: &Link) {
+    let (done, waits) = tokio::sync::oneshot::channel::<()>();
+    let thinks = link.world.with(|state| {
+        let thinks = state.random.percent(50);
+        if thinks {
+            let after = state.random.below(nanos(state.setting.timings.attempt()) / 4);
+            state.after(
+                after,
+                super::world::Event::Answer(
+                    link.node,
+                    Box::new(move || {
+                        let _ = done.send(());
+                    }),
+                ),
+            );
+        }
+        thinks
+    });
+    if thinks {
+        drop(waits.await);
+    }
 }
 
 async fn commit(

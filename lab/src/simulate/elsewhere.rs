@@ -1,0 +1,100 @@
+//! Simulations by the copy of the library that `planted` makes, with nothing planted: it is optimised, which this program is not
+//! when it is built for tests, and tokio is told there what to draw its random numbers from, without which a seed would not be
+//! the same run twice.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::ops::Range;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::cluster::{Outcome, Plan};
+
+/// Runs the plan with each of these seeds, on this many processes, and hands out what comes of each.
+pub(super) fn run(
+    program: &Path,
+    like: &Plan,
+    seeds: &Range<u64>,
+    processes: u64,
+    take_in: &(dyn Fn(&Outcome) + Sync),
+) -> Result<(), String> {
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..processes)
+            .map(|which| {
+                let seeds = (seeds.start + which, processes, seeds.end);
+                scope.spawn(move || part(program, like, seeds, take_in))
+            })
+            .collect();
+        let ended = running.into_iter().map(|part| part.join());
+        ended.map(|part| part.unwrap_or_else(|_| Err("a thread panicked".to_owned()))).collect()
+    })
+}
+
+/// The seeds from the first by this step to before the end.
+fn part(
+    program: &Path,
+    like: &Plan,
+    (first, step, end): (u64, u64, u64),
+    take_in: &(dyn Fn(&Outcome) + Sync),
+) -> Result<(), String> {
+    let failed = |what: &str| format!("{}: {what}", program.display());
+    let numbers = [first, step, end, like.span.as_secs() / 3_600, u64::from(like.holes)];
+    let mut child = Command::new(program)
+        .args(numbers.map(|number| number.to_string()))
+        .env_remove("PLANTED")
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed(&format!("cannot be run: {error}")))?;
+    let mut next = empty(like);
+    let mut seeds = 0;
+    for line in child.stdout.take().into_iter().flat_map(|said| BufReader::new(said).lines()) {
+        let line = line.map_err(|error| failed(&error.to_string()))?;
+        if take_line(&mut next, &line).ok_or_else(|| failed(&format!("not a line of an outcome: {line}")))? {
+            take_in(&next);
+            next = empty(like);
+            seeds += 1;
+        }
+    }
+    let status = child.wait().map_err(|error| failed(&error.to_string()))?;
+    if !status.success() || seeds != (first..end).step_by(usize::try_from(step).unwrap_or(1)).count() {
+        return Err(failed(&format!("{seeds} seeds, and then {status}")));
+    }
+    Ok(())
+}
+
+/// Takes in a line; `true`: it was the last of its outcome.
+fn take_line(next: &mut Outcome, line: &str) -> Option<bool> {
+    let (kind, rest) = line.split_once(' ')?;
+    match kind {
+        "count" => {
+            let (count, what) = rest.split_once(' ')?;
+            // There are a few dozen names of counts.
+            next.counts.insert(what.to_owned().leak(), count.parse().ok()?);
+        }
+        "violation" => next.violations.push(rest.to_owned()),
+        "last" => next.last.push(rest.to_owned()),
+        "setting" => rest.clone_into(&mut next.setting),
+        "seed" => {
+            let numbers: Option<Vec<u64>> = rest.split(' ').map(|number| number.parse().ok()).collect();
+            let [seed, hash, events, slowest_return] = numbers?[..] else { return None };
+            next.plan.seed = seed;
+            (next.hash, next.events, next.slowest_return) = (hash, events, slowest_return);
+            return Some(true);
+        }
+        _ => return None,
+    }
+    Some(false)
+}
+
+fn empty(plan: &Plan) -> Outcome {
+    Outcome {
+        plan: *plan,
+        hash: 0,
+        events: 0,
+        counts: BTreeMap::new(),
+        violations: Vec::new(),
+        slowest_return: 0,
+        last: Vec::new(),
+        setting: String::new(),
+    }
+}
