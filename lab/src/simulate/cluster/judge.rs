@@ -19,6 +19,8 @@ pub(super) struct Held {
     pub(super) tenure: Tenure,
     /// Whether the driver renews it: else its owner does, by hand.
     pub(super) is_driven: bool,
+    /// Whether it was held when the work had it: what is lost from the start keeps no name from being given back.
+    pub(super) began: bool,
 }
 
 /// What a client is at, as far as the judge must know.
@@ -210,7 +212,7 @@ impl State {
 
     /// A client has given a name back: nothing of it may act under that claim any more.
     pub(super) fn released(&mut self, name: &str, holder: Holder) {
-        if self.judge.cells(name).iter().any(|held| held.tenure.holder() == holder) {
+        if self.judge.cells(name).iter().any(|held| held.began && held.tenure.holder() == holder) {
             self.violate("a name is given back after its work", known(name));
         }
     }

@@ -103,7 +103,9 @@ async fn act(connection: &Connection, tenure: Tenure, style: Style, lasts: Nanos
 
 /// Hands a tenure to work where the judge sees it.
 pub(super) fn hold(link: &Link, tenure: Tenure, is_driven: bool) -> Arc<Held> {
-    let held = Arc::new(Held { tenure, is_driven });
+    // Of a claim that is granted while the client closes, only a lease that is lost is had.
+    let began = tenure.check();
+    let held = Arc::new(Held { tenure, is_driven, began });
     link.world.with(|state| state.carried(link.node, &held));
     held
 }
