@@ -52,6 +52,8 @@ pub(super) struct Judge {
     /// The leases of each client that it was told to step down from, and that it holds when all ends.
     pub(super) asked_down: Vec<BTreeSet<(&'static str, i64)>>,
     pub(super) held_at_heal: Vec<BTreeSet<(&'static str, i64)>>,
+    /// When all faults were over for good.
+    pub(super) healed_at: Nanos,
     /// Commits that were begun and not heard of.
     pub(super) committing: BTreeSet<u64>,
     /// Sessions that nobody waits for any more.
@@ -86,6 +88,7 @@ impl Judge {
             stuck: vec![Stuck::default(); setting.clients],
             asked_down: vec![BTreeSet::new(); setting.clients],
             held_at_heal: vec![BTreeSet::new(); setting.clients],
+            healed_at: 0,
             committing: BTreeSet::new(),
             let_go: BTreeSet::new(),
             rows: BTreeMap::new(),
@@ -195,6 +198,7 @@ impl State {
 
     /// What a client holds now that nothing is wrong any more it gives back, unless it is lost yet.
     pub(super) fn will_give_back(&mut self, node: usize) {
+        self.judge.healed_at = self.now;
         let held = self.judge.believed(node).into_iter();
         self.judge.held_at_heal[node] = held.map(|held| lease_of(&held)).collect();
     }
@@ -204,7 +208,9 @@ impl State {
         for (name, term) in std::mem::take(&mut self.judge.held_at_heal[node]) {
             let row = self.judge.rows.get(name);
             let is_kept = row.is_some_and(|row| row.term == term && row.expires_ms != 0);
-            if is_kept && !lost.contains(&(name, term)) {
+            // A transaction that is left open may keep it from being given back, until its bound.
+            let calm = self.judge.calm_since <= self.judge.healed_at;
+            if calm && is_kept && !lost.contains(&(name, term)) {
                 self.violate("a name that is let go is given back", &format!("client {node}: {name}"));
             }
         }
@@ -326,7 +332,7 @@ impl State {
         }
     }
 
-    /// A session whose holder carries it no more.
+    /// A session under a lease that is lost, or that nobody carries any more.
     fn has_stray_session(&self) -> bool {
         self.database.sessions().next().is_some()
             && self.database.sessions().any(|(_, session)| {
@@ -334,7 +340,7 @@ impl State {
                     .judge
                     .cells(session.name.as_str())
                     .iter()
-                    .any(|held| held.tenure.holder() == session.holder)
+                    .any(|held| held.tenure.holder() == session.holder && held.tenure.check())
             })
     }
 }
