@@ -140,9 +140,9 @@ pub const PLANTED: &[Planted] = &[
     ),
     plant(
         "elect.rs",
-        "Next::At(dead_at.min(answered + left))",
-        "Next::At(dead_at.min(answered + if PLANTED { left * 6 } else { left }).max(if PLANTED { answered + left * 6 } else { answered }))",
-        "who waits sleeps past the expiry and past the death of the holder",
+        "        let look_at = looked + client.with_jitter(poll);\n",
+        "        let longer = timings.ttl() * if PLANTED { 4 } else { 0 };\n        let claim_at = claim_at + longer;\n        let look_at = looked + client.with_jitter(poll) + longer;\n",
+        "who waits sleeps four ttls too long",
     ),
     plant(
         "driver.rs",

@@ -168,7 +168,9 @@ impl Cluster {
         }
         let Some(node) = &mut self.nodes[id] else { return };
         node.run();
-        self.world.with(|state| state.look_over(id));
+        // A lease that is granted after its deadline sets an alarm that is due, which rings next.
+        let all_rang = node.clock.next_alarm().is_none_or(|at| at > self.world.time.now());
+        self.world.with(|state| state.look_over(id, all_rang));
         node.watch_close();
         if node.is_closed()
             && let Some(node) = self.nodes[id].take()

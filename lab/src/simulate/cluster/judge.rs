@@ -262,8 +262,9 @@ impl State {
         self.database.now_ms() + i64::try_from(self.setting.timings.ttl().as_millis()).unwrap_or(i64::MAX / 4)
     }
 
-    /// Looks at what a client believes, after it has done all that it had to do now.
-    pub(super) fn look_over(&mut self, node: usize) {
+    /// Looks at what a client believes, after it has done all that it had to do now; `all_rang`: and every alarm that is due
+    /// has rung.
+    pub(super) fn look_over(&mut self, node: usize, all_rang: bool) {
         self.judge.held[node].retain(|held| held.strong_count() > 0);
         let cells: Vec<_> = self.judge.held[node].iter().filter_map(Weak::upgrade).collect();
         let well = !self.judge.standings[node].stalled;
@@ -273,7 +274,7 @@ impl State {
             leads |= name == LEADER;
             if held.tenure.check() {
                 self.look_at_believer(node, &held, name);
-            } else if well && held.tenure.reason().is_none() {
+            } else if well && all_rang && held.tenure.reason().is_none() {
                 self.violate("a loss is told by its deadline", name);
             }
         }
