@@ -3,7 +3,7 @@
 use crate::lease::world::Left;
 use crate::lease::{Bounds, LeaseModel, ONE_BELIEVER, ONE_WORK};
 use crate::parts::{NOTHING_LEFT, SMALL};
-use crate::run::shortest;
+use crate::run::{holds, shortest};
 
 /// A known limit.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ impl Hole {
     }
 
     /// Whether it is closed without its fault.
-    pub fn is_closed_without(&self) -> bool {
-        shortest(|| LeaseModel::new(self.without, None), self.property).is_none()
+    pub fn is_closed_without(&self, threads: usize) -> bool {
+        holds(LeaseModel::new(Bounds { symmetric: true, ..self.without }, None), self.property, threads)
     }
 }

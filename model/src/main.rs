@@ -46,7 +46,7 @@ fn main() -> io::Result<ExitCode> {
         good = outcomes.iter().all(Outcome::is_good);
     }
     if arguments.holes || arguments.part.is_empty() {
-        good &= tell_holes();
+        good &= tell_holes(arguments.threads);
     }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -68,7 +68,7 @@ fn run(arguments: &Arguments) -> Vec<Outcome> {
 }
 
 /// Each hole is there with its fault, and not without.
-fn tell_holes() -> bool {
+fn tell_holes(threads: usize) -> bool {
     let mut good = true;
     for hole in holes() {
         println!("\nKnown hole: {}, when {}", hole.what, hole.fault);
@@ -80,7 +80,7 @@ fn tell_holes() -> bool {
             println!("      NOT FOUND: is the fault still modelled?");
             good = false;
         }
-        if !hole.is_closed_without() {
+        if !hole.is_closed_without(threads) {
             println!("      FOUND WITHOUT ITS FAULT, too");
             good = false;
         }

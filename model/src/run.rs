@@ -86,6 +86,21 @@ where
     }
 }
 
+/// Whether a property holds in all states, whatever becomes of others.
+///
+/// # Panics
+///
+/// When a step does.
+pub fn holds<M>(model: M, property: &'static str, threads: usize) -> bool
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + PartialEq,
+{
+    let wanted = HasDiscoveries::AnyOf(BTreeSet::from([property]));
+    model.checker().threads(threads).finish_when(wanted).spawn_bfs().join().discovery(property).is_none()
+}
+
 /// A path, a line a step.
 pub fn told<M: Told>(model: &M, path: Path<M::State, M::Action>) -> Vec<String>
 where
