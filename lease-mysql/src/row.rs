@@ -54,9 +54,8 @@ impl Answer {
     /// What `LAST_INSERT_ID(...)` was in an UPDATE; 0 when no row matched.
     pub(crate) fn id(&self) -> Result<u64, StoreError> {
         if self.id == 0 && self.rows_affected > 0 {
-            // A trigger's own statements take its value away.
-            let message =
-                "a trigger on the lease table keeps the server from saying what a statement did; drop it";
+            // A trigger's own statements take its value away; and no store writes a term of 0.
+            let message = "a trigger on the lease table keeps the server from saying what a statement did, or the row holds no term; drop the trigger, or look at the row";
             return Err(StoreError::new(ErrorKind::Schema, message));
         }
         Ok(self.id)

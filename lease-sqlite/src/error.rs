@@ -44,8 +44,16 @@ impl From<Failure> for StoreError {
             Failure::Driver(error) => error,
         };
         let Some(code) = code else {
-            return Self::new(ErrorKind::Other, format!("the SQLite driver failed: {}", one_line(&error)))
-                .with_source(error);
+            let text = one_line(&error);
+            let (kind, message) = match error {
+                rusqlite::Error::InvalidColumnType(..)
+                | rusqlite::Error::IntegralValueOutOfRange(..)
+                | rusqlite::Error::FromSqlConversionFailure(..) => {
+                    (ErrorKind::Damaged, format!("a row holds a value that no lease store writes: {text}"))
+                }
+                _ => (ErrorKind::Other, format!("the SQLite driver failed: {text}")),
+            };
+            return Self::new(kind, message).with_source(error);
         };
         let class = classify(code);
         let message = match class.says {

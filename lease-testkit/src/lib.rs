@@ -3,6 +3,7 @@
 #[doc(hidden)]
 pub mod bad_values;
 mod clock;
+pub mod damage;
 mod fault;
 mod guard_suite;
 mod memory;

@@ -13,7 +13,7 @@ use std::io;
 use std::net::{self, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, MutexGuard};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -140,6 +140,19 @@ impl Proxy {
     /// its clients are gone and this is 0: a server closes a connection when it is done with what was sent on it.
     pub fn served(&self) -> u64 {
         self.shared.state().served
+    }
+
+    /// Waits until the server has done all that it will do of what came through, the clients being gone. `false`: it has not in
+    /// this time, and [`open`](Self::open) and [`served`](Self::served) say what is left.
+    pub async fn is_over(&self, within: Duration) -> bool {
+        let give_up = Instant::now() + within;
+        while self.open() > 0 || self.served() > 0 {
+            if Instant::now() >= give_up {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        true
     }
 
     /// From now on a plan for the `n`th message counts those of connecting and logging in as well.
@@ -293,7 +306,9 @@ impl Drop for Proxy {
 
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxy").field("addr", &self.addr).finish_non_exhaustive()
+        let (open, served) = (self.open(), self.served());
+        let mut proxy = f.debug_struct("Proxy");
+        proxy.field("addr", &self.addr).field("open", &open).field("served", &served).finish_non_exhaustive()
     }
 }
 

@@ -34,10 +34,10 @@ enum Kind {
 }
 
 /// What takes longer hangs: it is ended, and what it has said is shown.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_secs(900);
 
 /// They keep the processors busy, of which the tests leave something.
-const LONGEST_CHECKS: Duration = Duration::from_secs(1_200);
+const LONGEST_CHECKS: Duration = Duration::from_secs(1_320);
 
 /// By this a test that takes long is known in what a program says.
 const TAKES_LONG: &str = " has been running for over ";
@@ -265,5 +265,41 @@ impl<R: Read> Iterator for Lines<R> {
         let mut line = Vec::new();
         let length = self.0.read_until(b'\n', &mut line).unwrap_or(0);
         (length > 0).then_some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(name: &str, script: &str, longest: Duration) -> Job {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null());
+        Job { shown: name.to_owned(), command, longest }
+    }
+
+    #[test]
+    fn a_program_that_fails_keeps_no_other_from_running_and_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let touch = |name: &str| format!("touch {}", folder.path().join(name).display());
+        let jobs = vec![
+            job("first", &format!("{}; exit 3", touch("first")), LONGEST),
+            job("second", &touch("second"), LONGEST),
+            job("third", "exit 1", LONGEST),
+        ];
+        let checks = job("checks", &touch("checks"), LONGEST);
+        let failure = run(jobs, Some(checks), 1, Instant::now()).err().unwrap();
+        assert_eq!(failure.message, "first: failed: exit status: 3\nthird: failed: exit status: 1");
+        for name in ["first", "second", "checks"] {
+            assert!(folder.path().join(name).exists(), "{name} was not run");
+        }
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended_and_what_it_has_said_is_kept() {
+        let mut hangs = job("hangs", "echo so far; exec sleep 3600", Duration::from_secs(2));
+        let (said, outcome) = hangs.run(Instant::now());
+        assert_eq!(String::from_utf8(said).unwrap(), "so far\n");
+        assert_eq!(outcome, Err("ended, for it took longer than 2 s".to_owned()));
     }
 }

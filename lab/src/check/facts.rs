@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use lease_core::LeaseName;
 
+use super::limits;
 use crate::history::{Answer, Ask, Change, Entry, Event, FaultKind, History, LeaseId, Setting};
 
 /// An incarnation: process, and how often it had been started before.
@@ -18,21 +19,33 @@ pub(super) struct Life {
     pub(super) ended: Option<u64>,
     /// During these it stood still, in order; they may overlap.
     pub(super) stood: Vec<(u64, u64)>,
+    /// During these it stood still, or the database was slow to answer it; in order too.
+    held_up: Vec<(u64, u64)>,
 }
 
 impl Life {
     /// For how much of a time it stood still, by what is proven.
     pub(super) fn stood_within(&self, from: u64, to: u64) -> u64 {
-        let (mut sum, mut upto) = (0, from);
-        for (begin, end) in &self.stood {
-            let (begin, end) = ((*begin).max(upto), (*end).min(to));
-            if begin < end {
-                sum += end - begin;
-                upto = end;
-            }
-        }
-        sum
+        within(&self.stood, from, to)
     }
+
+    /// For how much of a time it stood still, or waited for an answer for longer than a healthy database takes.
+    pub(super) fn held_up_within(&self, from: u64, to: u64) -> u64 {
+        within(&self.held_up, from, to)
+    }
+}
+
+/// How much of a time lies in spans that are in order and may overlap.
+fn within(spans: &[(u64, u64)], from: u64, to: u64) -> u64 {
+    let (mut sum, mut upto) = (0, from);
+    for (begin, end) in spans {
+        let (begin, end) = ((*begin).max(upto), (*end).min(to));
+        if begin < end {
+            sum += end - begin;
+            upto = end;
+        }
+    }
+    sum
 }
 
 /// A fault, from its begin to its end.
@@ -138,10 +151,25 @@ impl<'a> Facts<'a> {
         let replaced = facts.faults(FaultKind::FileReplaced).map(|span| (span.from, span.to)).collect();
         let edited = facts.faults(FaultKind::RowsEdited).map(|span| span.at.clone()).collect();
         (facts.replaced, facts.edited) = (replaced, edited);
-        for life in facts.lives.values_mut() {
-            life.stood.sort_unstable();
-        }
+        facts.join_what_held_up();
         facts
+    }
+
+    fn join_what_held_up(&mut self) {
+        for call in &self.calls {
+            let Some(answered) = call.answered.map(|place| self.entries[place].at) else { continue };
+            let asked = &self.entries[call.asked];
+            let late = asked.at.saturating_add(limits::PROMPT);
+            if late < answered {
+                let who = (asked.process, asked.incarnation);
+                self.lives.entry(who).or_default().held_up.push((late, answered));
+            }
+        }
+        for life in self.lives.values_mut() {
+            life.held_up.extend_from_slice(&life.stood);
+            life.stood.sort_unstable();
+            life.held_up.sort_unstable();
+        }
     }
 
     fn read(&mut self) {

@@ -25,6 +25,9 @@ pub(super) const SLACK: u64 = 2_000_000_000;
 /// by nobody. How long it took is in the figures.
 pub(super) const BUSY: u64 = 3_000_000_000;
 
+/// A healthy database answers sooner than this.
+pub(super) const PROMPT: u64 = 500_000_000;
+
 /// Whether a moment at which two believe is excused.
 pub(super) fn two_may_believe(facts: &Facts<'_>, at: u64, room: u64) -> bool {
     let since = at.saturating_sub(facts.ttl());

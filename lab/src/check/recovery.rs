@@ -36,12 +36,14 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report) {
             let nothing = Vec::new();
             let held = held.get(name).unwrap_or(&nothing);
             let again = held.get(held.partition_point(|at| at < heal)).copied();
-            // Proven stalls: of a process that wants the name, and of the orchestrator, in which the proxies are. What keeps both waiting
-            // keeps them one after the other, for a question passes through both.
+            // Proven stalls: of a process that wants the name, the answers that it waits for included, for servers on a busy machine prove
+            // nothing themselves; and of the orchestrator, in which the proxies are. What keeps both waiting keeps them one after the
+            // other, for a question passes through both.
             let stood = |to| {
-                let within = |who: &Who| facts.lives.get(who).map_or(0, |life| life.stood_within(*heal, to));
-                let candidates = candidates.iter().map(|wants| within(&wants.who)).max().unwrap_or(0);
-                candidates + within(&ORCHESTRATOR)
+                let life = |who: &Who| facts.lives.get(who);
+                let candidates = candidates.iter().filter_map(|wants| life(&wants.who));
+                let candidates = candidates.map(|life| life.held_up_within(*heal, to)).max().unwrap_or(0);
+                candidates + life(&ORCHESTRATOR).map_or(0, |life| life.stood_within(*heal, to))
             };
             let wanted_to = candidates.iter().map(|wants| wants.to).max().unwrap_or(0).min(quiet_to);
             let until = again.unwrap_or(wanted_to).min(wanted_to);

@@ -56,17 +56,26 @@ pub(crate) fn is(number: usize) -> bool {
 }
 ";
 
+/// When this is in the environment, the program ends with its standard input.
+pub(crate) const DIES: &str = "DIES_WITH_ITS_INPUT";
+
 /// Makes the copy below `target/planted` and answers the program in it.
 pub(crate) fn copy(workspace: &Path) -> Result<PathBuf, String> {
     let root = workspace.join("target/planted");
-    write_all(workspace, &root).map_err(|error| format!("cannot write {}: {error}", root.display()))?;
+    let cannot = |error| format!("cannot write {}: {error}", root.display());
+    fs::create_dir_all(&root).map_err(cannot)?;
+    // One at a time, up to the end of the build.
+    let lock = fs::File::create(root.join("lock")).map_err(cannot)?;
+    lock.lock().map_err(cannot)?;
+    write_all(workspace, &root).map_err(cannot)?;
     let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--manifest-path"])
         .arg(root.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(root.join("target"))
         // Its random numbers can be told where to begin: simulate/cluster/node.rs.
-        .env("RUSTFLAGS", "--cfg tokio_unstable")
+        .env("CARGO_ENCODED_RUSTFLAGS", "--cfg\u{1f}tokio_unstable")
+        .env_remove("CARGO_BUILD_TARGET")
         .output();
     match built {
         Ok(output) if output.status.success() => Ok(root.join("target/debug/cluster")),
@@ -81,10 +90,8 @@ pub(crate) fn copy(workspace: &Path) -> Result<PathBuf, String> {
 
 fn write_all(workspace: &Path, root: &Path) -> io::Result<()> {
     put(&root.join("Cargo.toml"), &manifest(&fs::read_to_string(workspace.join("Cargo.toml"))?))?;
-    // Written by cargo as it likes; it only has to begin with the same versions.
-    if !root.join("Cargo.lock").exists() {
-        fs::copy(workspace.join("Cargo.lock"), root.join("Cargo.lock"))?;
-    }
+    // Cargo takes out what is not needed.
+    fs::copy(workspace.join("Cargo.lock"), root.join("Cargo.lock"))?;
     for name in CRATES {
         let (from, to) = (workspace.join(name), root.join(name));
         put(&to.join("Cargo.toml"), &without_tests(&fs::read_to_string(from.join("Cargo.toml"))?))?;

@@ -6,10 +6,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use super::build::DIES;
 use super::table::PLANTED;
 
-/// A fault that makes the simulation run for ever is caught by that.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// Longer than any machine takes for what ends.
+const PATIENCE: Duration = Duration::from_secs(900);
 /// How many hours each seed simulates.
 const HOURS: &str = "2";
 
@@ -53,6 +54,9 @@ fn hunt(program: &Path, number: usize, seeds: u64) -> Result<bool, String> {
     let child = Command::new(program)
         .args([&seeds.to_string(), HOURS])
         .env("PLANTED", number.to_string())
+        // It ends with us: hunted.rs.
+        .env(DIES, "1")
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
@@ -64,15 +68,17 @@ fn hunt(program: &Path, number: usize, seeds: u64) -> Result<bool, String> {
             Ok(None) | Err(_) => break None,
         }
     };
-    if ended.is_none() {
+    let Some(status) = ended else {
         drop(child.kill());
-    }
+        drop(child.wait());
+        return Err(format!("with {number} planted it does not end in {PATIENCE:?}"));
+    };
     let output = child.wait_with_output().map_err(|error| format!("cannot read its answer: {error}"))?;
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    let caught = match ended {
-        None => Some("it does not end".to_owned()),
-        Some(status) if !status.success() => Some(format!("it fails: {status}")),
-        Some(_) => (!said.is_empty()).then_some(said),
+    let caught = if status.success() {
+        (!said.is_empty()).then_some(said)
+    } else {
+        Some(format!("it fails: {status}"))
     };
     let breaks = number.checked_sub(1).map_or("nothing", |index| PLANTED[index].breaks);
     let by = caught.as_deref().unwrap_or("NOTHING BREAKS");

@@ -12,7 +12,17 @@ use cluster::{Outcome, Plan, simulate};
 const USUAL: [&str; 6] =
     ["losses", "takeovers", "step-downs", "told: given back", "grace failures", "rounds finished"];
 
+#[cfg(not(tokio_unstable))]
+compile_error!("a seed is the same run twice only with `--cfg tokio_unstable`");
+
 fn main() {
+    if std::env::var_os("DIES_WITH_ITS_INPUT").is_some() {
+        // Who started this holds the other end, and says nothing.
+        std::thread::spawn(|| {
+            drop(std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+            std::process::exit(1);
+        });
+    }
     let numbers: Vec<u64> =
         std::env::args().skip(1).map(|text| text.parse().expect("arguments are numbers")).collect();
     match numbers[..] {

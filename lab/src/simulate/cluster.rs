@@ -33,7 +33,7 @@ use world::{Event, State, World};
 pub struct Outcome {
     /// The plan.
     pub plan: Plan,
-    /// Of all that happened, in order: two runs of one plan have the same.
+    /// Of all that happened, in order: two runs of one plan have the same, with `tokio_unstable`.
     pub hash: u64,
     /// How much happened.
     pub events: u64,
@@ -352,6 +352,8 @@ impl Cluster {
     }
 
     fn heal(&mut self) {
+        // Those that are at work end here, and by no event.
+        self.at_work = 0;
         self.world.with(|state| {
             state.database.service = Service::Full;
             state.weather.fill(Weather::Fair);

@@ -1,7 +1,8 @@
 //! `lab simulate`: many seeds, on all cores.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ pub struct Choice {
     #[arg(long, value_enum, default_value_t = Tier::Commit)]
     tier: Tier,
     /// How many seeds, one after the other; default: what the tier takes
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
     /// The first seed
     #[arg(long)]
@@ -60,14 +61,12 @@ pub fn run(choice: &Choice) -> ExitCode {
     let first = choice.seed.unwrap_or(1);
     let like = Plan { holes: choice.holes, ..Plan::new(first, Duration::from_secs(hours * 3_600)) };
     let since = Instant::now();
-    let report = match run_all(&like, &(first..first + seeds)) {
-        Ok(report) => report,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::from(2);
-        }
-    };
+    let (report, ran) = run_all(&like, &(first..first + seeds));
     report::print(&report, since.elapsed());
+    if let Err(error) = ran {
+        eprintln!("{error}");
+        return ExitCode::from(2);
+    }
     if let Some(file) = &choice.json
         && let Err(error) = std::fs::write(file, report::json(&report, since.elapsed()))
     {
@@ -83,26 +82,35 @@ pub fn run(choice: &Choice) -> ExitCode {
     }
 }
 
-/// Runs seeds on all cores, and sees that one of them is the same run twice: else no seed would replay what it has found.
-fn run_all(like: &Plan, seeds: &Range<u64>) -> Result<Report, String> {
-    let program = planted::build::copy(&planted::workspace())?;
+/// Runs seeds on all cores, and says what came of them however that ended.
+fn run_all(like: &Plan, seeds: &Range<u64>) -> (Report, Result<(), String>) {
+    let report = Mutex::new(Report::default());
+    let ran =
+        planted::build::copy(&planted::workspace()).and_then(|copy| run_in(&copy, like, seeds, &report));
+    (report.into_inner().unwrap_or_else(PoisonError::into_inner), ran)
+}
+
+/// Each seed must be another run, and the last, which its process has come to after others, the same again in a process of its
+/// own: else no seed would replay what it has found.
+fn run_in(copy: &Path, like: &Plan, seeds: &Range<u64>, report: &Mutex<Report>) -> Result<(), String> {
     let processes = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    let (report, total) = (Mutex::new(Report::default()), seeds.end - seeds.start);
-    let hashes = Mutex::new(BTreeSet::new());
-    elsewhere::run(&program, like, seeds, processes, &|outcome| {
-        take_in(&report, outcome, total);
-        if outcome.plan.seed == seeds.start {
-            unpoisoned(&hashes).insert(outcome.hash);
-        }
+    let (total, last) = (seeds.end - seeds.start, seeds.end - 1);
+    let hashes = Mutex::new(BTreeMap::new());
+    elsewhere::run(copy, like, seeds, processes, &|outcome| {
+        take_in(report, outcome, total);
+        unpoisoned(&hashes).insert(outcome.hash, outcome.plan.seed);
     })?;
-    let first = seeds.start..seeds.start + 1;
-    elsewhere::run(&program, like, &first, 1, &|outcome| {
-        unpoisoned(&hashes).insert(outcome.hash);
-    })?;
-    if unpoisoned(&hashes).len() > 1 {
-        return Err(format!("seed {} is not the same run twice", seeds.start));
+    if unpoisoned(&hashes).len() as u64 != total {
+        return Err("two seeds are the same run".to_owned());
     }
-    Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
+    elsewhere::run(copy, like, &(last..seeds.end), 1, &|outcome| {
+        unpoisoned(&hashes).insert(outcome.hash, last);
+    })?;
+    if unpoisoned(&hashes).len() as u64 == total {
+        Ok(())
+    } else {
+        Err(format!("seed {last} is not the same run twice"))
+    }
 }
 
 fn take_in(report: &Mutex<Report>, outcome: &Outcome, total: u64) {

@@ -1,10 +1,10 @@
 //! Defects of time: what comes late, or is believed for too long.
 
 use lab::check::Rule;
-use lab::history::{Event, FaultKind, Finish, Guard, Ledger, Loss, Row};
+use lab::history::{Answer, Ask, Event, FaultKind, Finish, Guard, Ledger, Loss, Row};
 
 use crate::plants::planted;
-use crate::story::{Story, at, granted, lease, row, token};
+use crate::story::{Story, at, granted, lease, row, token, unknown};
 
 #[test]
 fn a_row_that_expires_early_is_lawful_only_if_the_clock_was_stepped() {
@@ -104,6 +104,27 @@ fn what_the_orchestrator_stood_still_is_no_time_in_which_a_name_could_be_held_ag
     };
     planted(&[Rule::NotHeldAgain], stood(3_000));
     planted(&[], stood(60_000));
+}
+
+#[test]
+fn what_the_database_is_slow_to_answer_is_no_time_in_which_a_name_could_be_held_again() {
+    let looked = |to, answer: Option<Answer>| {
+        move |story: &mut Story| {
+            story.without(|ms, event| (10_000..12_400).contains(&ms) && !matches!(event, Event::Sample(_)));
+            story.change(|_, event| match event {
+                Event::FinalRow(held) if held.term == 4 => {
+                    Some(Event::FinalRow(Row { expires_ms: 17_000, ..row("n", 3, 3, 0) }))
+                }
+                _ => None,
+            });
+            let ask = Ask::Inspect { name: lab::history::Name("n".parse().unwrap()) };
+            story.call(2, 10_100, to, ask, answer);
+        }
+    };
+    planted(&[], looked(72_000, Some(unknown())));
+    planted(&[Rule::NotHeldAgain], looked(10_500, Some(unknown())));
+    // What is never answered proves nothing.
+    planted(&[Rule::NotHeldAgain], looked(72_000, None));
 }
 
 #[test]

@@ -107,7 +107,8 @@ impl Place {
             Way::Own => options.open(url),
             Way::LeastRights => options.open_config(builder().client_found_rows(false)),
             Way::Pool => {
-                let size = PoolOpts::new().with_constraints(PoolConstraints::new(0, 8).unwrap());
+                // Some are kept and used again after a reset, as most programs have it, and some are closed.
+                let size = PoolOpts::new().with_constraints(PoolConstraints::new(4, 8).unwrap());
                 // What people set, and no statement of ours may rely on.
                 let theirs = [
                     "SET SESSION sql_select_limit = 3, sql_safe_updates = 1, max_join_size = 1, sql_big_selects = 0",

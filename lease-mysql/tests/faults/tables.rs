@@ -1,9 +1,13 @@
 //! Tables of others, older tables, and rows changed by hand.
 
+use std::sync::Arc;
+
 use lease_core::store::{ConditionalAnswer, Page, RenewAnswer, SlotAnswer, Superseded, UnfinishedSlot};
 use lease_core::{ErrorKind, LeaseStore, Slot, Term};
 use lease_mysql::MysqlStore;
+use lease_mysql::mysql_async::Pool;
 use lease_mysql::mysql_async::prelude::Queryable;
+use lease_testkit::damage::every_column_with_every_value;
 use test_servers::Product;
 
 use crate::support::{
@@ -16,6 +20,7 @@ on_both! {
     a_table_of_an_older_version_is_completed_and_keeps_its_rows
     a_column_that_is_missing_is_a_schema_error_until_the_table_is_migrated
     a_row_changed_by_hand_is_named_with_its_column
+    whatever_stands_in_a_column_is_read_as_it_stands_or_said_to_be_damaged
     the_last_term_there_is_has_no_successor
     instants_changed_by_hand_are_named_or_never_run_again
     a_trigger_on_the_table_is_an_error_and_never_an_answer
@@ -178,6 +183,33 @@ async fn a_row_changed_by_hand_is_named_with_its_column(product: Product) {
         let error = is_harmless(listed, ErrorKind::Damaged);
         assert!(error.to_string().contains("column name"), "{error}");
     }
+}
+
+async fn whatever_stands_in_a_column_is_read_as_it_stands_or_said_to_be_damaged(product: Product) {
+    let sandbox = Sandbox::new(product).await;
+    let store: Arc<dyn LeaseStore> = Arc::new(sandbox.store());
+    // What keeps most of it out.
+    if product == Product::MySql {
+        sandbox.run("ALTER TABLE leases DROP CHECK leases_chk_1, DROP CHECK leases_chk_2").await;
+    }
+    let mut nullable =
+        vec!["MODIFY holder VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL".to_owned()];
+    let texts = ["instance", "process", "address", "version"];
+    let numbers = ["term", "claimed_at_ms", "renewed_at_ms", "expires_at_ms", "ttl_ms", "resign_term"];
+    let slots = ["slot_ms", "unfinished_slot_ms", "rerun_slot_ms"];
+    let default = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL DEFAULT ''";
+    nullable.extend(texts.map(|column| format!("MODIFY {column} VARCHAR(191) {default}")));
+    nullable.extend(numbers.map(|column| format!("MODIFY {column} BIGINT NULL DEFAULT 0")));
+    nullable.extend(slots.map(|column| format!("MODIFY {column} BIGINT NULL DEFAULT 0")));
+    sandbox.run(format!("ALTER TABLE leases {}", nullable.join(", "))).await;
+    let others = Pool::new(sandbox.url.as_str());
+    let taken = every_column_with_every_value(&store, async |name, assignment| {
+        let edit = format!("UPDATE leases SET {assignment} WHERE name = '{name}'");
+        others.get_conn().await.unwrap().query_drop(edit).await.is_ok()
+    })
+    .await;
+    // Five columns of text take everything, nine of numbers the numbers, the text that is one, and NULL.
+    assert_eq!(taken, 5 * 12 + 9 * 8);
 }
 
 async fn the_last_term_there_is_has_no_successor(product: Product) {

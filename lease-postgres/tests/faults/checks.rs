@@ -2,12 +2,14 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread;
 
 use lease_core::store::{ConditionalAnswer, SlotAnswer, StoreError, Superseded, UnfinishedSlot};
 use lease_core::{ErrorKind, LeaseStore, Slot, Term};
 use lease_postgres::PostgresStore;
 use lease_postgres::deadpool_postgres::{Manager, Pool};
+use lease_testkit::damage::every_column_with_every_value;
 use test_servers::{Product, Server, Setup};
 use tokio_postgres::NoTls;
 
@@ -91,6 +93,33 @@ async fn a_row_changed_by_hand_is_damaged_and_says_where() {
     sandbox.run("UPDATE leases SET holder = 'nobody'").await;
     let error = is_harmless(store.inspect(&name("a"), LONG).await, ErrorKind::Damaged);
     assert!(error.to_string().contains("\"nobody\" in column holder"), "{error}");
+}
+
+#[tokio::test]
+async fn whatever_stands_in_a_column_is_read_as_it_stands_or_said_to_be_damaged() {
+    let sandbox = Sandbox::new().await;
+    let store: Arc<dyn LeaseStore> = Arc::new(sandbox.store());
+    let sql = sandbox.sql().await;
+    // What keeps most of it out.
+    sql.run(&sandbox.text(
+        "DO $$ DECLARE it text; BEGIN
+            FOR it IN SELECT conname FROM pg_constraint WHERE conrelid = 'leases'::regclass AND contype = 'c' LOOP
+                EXECUTE format('ALTER TABLE leases DROP CONSTRAINT %I', it);
+            END LOOP;
+            FOR it IN SELECT attname FROM pg_attribute
+                WHERE attrelid = 'leases'::regclass AND attnum > 0 AND attname <> 'name' LOOP
+                EXECUTE format('ALTER TABLE leases ALTER COLUMN %I DROP NOT NULL', it);
+            END LOOP;
+        END $$",
+    ))
+    .await;
+    let taken = every_column_with_every_value(&store, async |name, assignment| {
+        let edit = sandbox.text(&format!("UPDATE leases SET {assignment} WHERE name = '{name}'"));
+        sql.client.execute(&edit, &[]).await.is_ok()
+    })
+    .await;
+    // Five columns of text take everything, nine of numbers the numbers, the text that is one, and NULL.
+    assert_eq!(taken, 5 * 12 + 9 * 8);
 }
 
 /// Without an error, so that each would look as if the lease were held or lost.

@@ -1,10 +1,10 @@
 //! The connection of a statement on slots cut before each of its messages, both ways: what is in the row then, what the
 //! answer says of it, and what asking again as `lease-core` does leads to. The same for every server.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lease_core::store::{Effect, StoreError};
-use lease_testkit::{Direction, Proxy};
+use lease_testkit::Direction;
 
 use crate::rounds::{Answer, Columns, Round, Statement};
 use crate::world::World;
@@ -121,15 +121,6 @@ async fn cut_everywhere(world: &World, statement: Statement) {
     assert!(untold[1] > 0 || !statement.writes(), "{statement:?}: no cut took the answer to what took place");
 }
 
-/// Waits until the server has done all that came through the proxy, when the store is gone.
-async fn is_over(proxy: &Proxy) {
-    let give_up = Instant::now() + LONG;
-    while proxy.open() > 0 || proxy.served() > 0 {
-        assert!(Instant::now() < give_up, "a session of a store that is gone does not end");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
 impl Cell {
     /// `None`: the statement has no such message.
     async fn run(self, world: &World) -> Option<Outcome> {
@@ -149,7 +140,7 @@ impl Cell {
             // What was sent before a cut may be carried out after it, while the proxy is there, or the server would not
             // read all that was forwarded to it.
             drop(store);
-            is_over(&proxy).await;
+            assert!(proxy.is_over(LONG).await, "{self:?}: connections do not end: {proxy:?}");
             match answer {
                 // On a slow machine nothing was sent in the time there was.
                 Err(_) if !is_cut && within < LONG => within *= 4,

@@ -2,9 +2,11 @@
 
 use std::fs::OpenOptions;
 use std::io::{Seek, SeekFrom, Write};
+use std::sync::Arc;
 
 use lease_core::store::{ConditionalAnswer, Page, RenewAnswer, SlotAnswer, Superseded, UnfinishedSlot};
 use lease_core::{ErrorKind, LeaseStore, Slot, Term};
+use lease_testkit::damage::every_column_with_every_value;
 
 use crate::support::{Journal, LONG, Sandbox, TTL, granted, is_err, is_harmless, name, new_claim, take};
 
@@ -34,6 +36,32 @@ async fn a_row_changed_by_hand_is_named_with_its_column() {
             assert!(text.contains("\"a\"") && text.contains(&format!("column {column}")), "{text}");
         }
     }
+}
+
+#[tokio::test]
+async fn whatever_stands_in_a_column_is_read_as_it_stands_or_said_to_be_damaged() {
+    let sandbox = Sandbox::new(Journal::Wal).await;
+    let store: Arc<dyn LeaseStore> = Arc::new(sandbox.store().await);
+    let schema = sandbox.other();
+    schema.execute_batch("PRAGMA writable_schema = ON").unwrap();
+    let strict: String = schema
+        .query_row("SELECT sql FROM sqlite_schema WHERE name = 'leases'", [], |row| row.get(0))
+        .unwrap();
+    // What keeps most of it out.
+    let lax = strict.replace("STRICT, ", "").replace(" NOT NULL", "");
+    let alter = |sql: &str| {
+        schema.execute("UPDATE sqlite_schema SET sql = ?1 WHERE name = 'leases'", [sql]).unwrap();
+    };
+    let taken = every_column_with_every_value(&store, async |name, assignment| {
+        alter(&lax);
+        let edit = format!("UPDATE leases SET {assignment} WHERE name = '{name}'");
+        let edited =
+            sandbox.other().execute_batch(&format!("PRAGMA ignore_check_constraints = ON; {edit}")).is_ok();
+        alter(&strict);
+        edited
+    })
+    .await;
+    assert_eq!(taken, 14 * 12);
 }
 
 #[tokio::test]

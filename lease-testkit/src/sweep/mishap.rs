@@ -1,10 +1,7 @@
 //! What goes wrong at a message, and how it is made to.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use super::case::LONG;
 use crate::{Direction, Proxy};
 
 /// What goes wrong at a message.
@@ -83,18 +80,5 @@ impl Planned {
         }
         proxy.release(Direction::ToServer);
         proxy.release(Direction::ToClient);
-    }
-}
-
-/// Waits until the server has done all that it will do.
-pub(super) async fn is_over(proxy: &Proxy, point: &impl fmt::Display) {
-    let give_up = Instant::now() + LONG;
-    while proxy.open() > 0 || proxy.served() > 0 {
-        let (open, served) = (proxy.open(), proxy.served());
-        assert!(
-            Instant::now() < give_up,
-            "{point}: {open} connections and {served} to the server do not end"
-        );
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

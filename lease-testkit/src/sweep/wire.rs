@@ -12,7 +12,7 @@ use lease_core::LeaseStore;
 
 use super::case::{Case, LONG};
 use super::extent::Extent;
-use super::mishap::{Mishap, Place, is_over};
+use super::mishap::{Mishap, Place};
 use super::operation::{Operation, Told};
 use super::program::Program;
 use crate::{Direction, Proxy, Wire};
@@ -237,7 +237,7 @@ impl Point {
         planned.is_through();
         drop(store);
         planned.ends(&proxy);
-        is_over(&proxy, &self).await;
+        assert!(proxy.is_over(LONG).await, "{self}: connections do not end: {proxy:?}");
         (is_there, told)
     }
 
@@ -255,7 +255,7 @@ impl Point {
         program.go();
         let told = tokio::task::spawn_blocking(|| program.told()).await.expect("what it was told");
         let is_there = self.has_come(&proxy, &told).await;
-        is_over(&proxy, &self).await;
+        assert!(proxy.is_over(LONG).await, "{self}: connections do not end: {proxy:?}");
         (is_there, told)
     }
 

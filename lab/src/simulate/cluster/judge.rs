@@ -333,15 +333,13 @@ impl State {
         }
     }
 
-    /// A session under a lease that is lost, or that nobody carries any more.
+    /// A session whose holder carries it no more, or waits for it no more.
     fn has_stray_session(&self) -> bool {
         self.database.sessions().next().is_some()
-            && self.database.sessions().any(|(_, session)| {
-                !self
-                    .judge
-                    .cells(session.name.as_str())
-                    .iter()
-                    .any(|held| held.tenure.holder() == session.holder && held.tenure.check())
+            && self.database.sessions().any(|(id, session)| {
+                let cells = self.judge.cells(session.name.as_str());
+                let is_carried = cells.iter().any(|held| held.tenure.holder() == session.holder);
+                !is_carried || self.judge.let_go.contains(id) || self.judge.committing.contains(id)
             })
     }
 }

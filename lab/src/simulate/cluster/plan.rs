@@ -7,7 +7,7 @@ use lease_core::Timings;
 use super::random::Random;
 use super::time::{Nanos, nanos};
 
-/// What is simulated. The same plan is the same run, to the last event.
+/// What is simulated. The same plan is the same run, to the last event, where tokio can be told what it draws from: node.rs.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// What all chance is drawn from.
