@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::ScopedJoinHandle;
 
 use super::cluster::{Outcome, Plan};
 use crate::planted::build::DIES;
@@ -26,8 +27,8 @@ pub(super) fn run(
                 scope.spawn(move || part(program, like, seeds, take_in))
             })
             .collect();
-        let ended = running.into_iter().map(|part| part.join());
-        ended.map(|part| part.unwrap_or_else(|_| Err("a thread panicked".to_owned()))).collect()
+        let mut ended = running.into_iter().map(ScopedJoinHandle::join);
+        ended.try_for_each(|part| part.unwrap_or_else(|_| Err("a thread panicked".to_owned())))
     })
 }
 
@@ -49,42 +50,42 @@ fn part(
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| failed(&format!("cannot be run: {error}")))?;
-    let mut next = empty(like);
-    let mut seed = first;
+    let mut outcome = empty(like);
+    let mut at = first;
     // The counts have the same few names in every outcome.
     let mut names = BTreeSet::new();
-    for line in child.stdout.take().into_iter().flat_map(|said| BufReader::new(said).lines()) {
+    for said in child.stdout.take().into_iter().flat_map(|said| BufReader::new(said).lines()) {
         // What ends here ends it too.
-        let line = line.map_err(|error| failed(&error.to_string()))?;
-        let is_last = take_line(&mut next, &mut names, &line);
-        if is_last.ok_or_else(|| failed(&format!("not a line of an outcome: {line}")))? {
-            take_in(&next);
-            next = empty(like);
-            seed += step;
+        let said = said.map_err(|error| failed(&error.to_string()))?;
+        let is_last = take_line(&mut outcome, &mut names, &said);
+        if is_last.ok_or_else(|| failed(&format!("not a line of an outcome: {said}")))? {
+            take_in(&outcome);
+            outcome = empty(like);
+            at += step;
         }
     }
     let status = child.wait().map_err(|error| failed(&error.to_string()))?;
-    if status.success() && seed >= end { Ok(()) } else { Err(failed(&format!("in seed {seed}: {status}"))) }
+    if status.success() && at >= end { Ok(()) } else { Err(failed(&format!("in seed {at}: {status}"))) }
 }
 
 /// Takes in a line; `true`: it was the last of its outcome.
-fn take_line(next: &mut Outcome, names: &mut BTreeSet<&'static str>, line: &str) -> Option<bool> {
+fn take_line(outcome: &mut Outcome, names: &mut BTreeSet<&'static str>, line: &str) -> Option<bool> {
     let (kind, rest) = line.split_once(' ')?;
     match kind {
         "count" => {
             let (count, what) = rest.split_once(' ')?;
             let name = names.get(what).copied().unwrap_or_else(|| what.to_owned().leak());
             names.insert(name);
-            next.counts.insert(name, count.parse().ok()?);
+            outcome.counts.insert(name, count.parse().ok()?);
         }
-        "violation" => next.violations.push(rest.to_owned()),
-        "last" => next.last.push(rest.to_owned()),
-        "setting" => rest.clone_into(&mut next.setting),
+        "violation" => outcome.violations.push(rest.to_owned()),
+        "last" => outcome.last.push(rest.to_owned()),
+        "setting" => rest.clone_into(&mut outcome.setting),
         "seed" => {
             let numbers: Option<Vec<u64>> = rest.split(' ').map(|number| number.parse().ok()).collect();
             let [seed, hash, events, slowest_return] = numbers?[..] else { return None };
-            next.plan.seed = seed;
-            (next.hash, next.events, next.slowest_return) = (hash, events, slowest_return);
+            outcome.plan.seed = seed;
+            (outcome.hash, outcome.events, outcome.slowest_return) = (hash, events, slowest_return);
             return Some(true);
         }
         _ => return None,

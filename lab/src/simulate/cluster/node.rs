@@ -271,7 +271,7 @@ impl Records {
 
 impl super::world::State {
     fn judge_events(&mut self, node: usize, events: &[Event], in_order: bool) {
-        let mut last = std::collections::BTreeMap::new();
+        let mut ranks = std::collections::BTreeMap::new();
         let (mut lost, mut asked) = (BTreeSet::new(), BTreeSet::new());
         for event in events {
             let (rank, what) = match &event.what {
@@ -291,7 +291,7 @@ impl super::world::State {
                 "step-downs" => drop(asked.insert(lease)),
                 _ => {}
             }
-            let before = last.insert(lease, rank);
+            let before = ranks.insert(lease, rank);
             if before.map_or(rank != 0, |before| before >= rank) {
                 self.violate("events come in order", &format!("client {node}: {name}: {what}"));
             }
@@ -305,7 +305,7 @@ impl super::world::State {
             self.violate("a step-down that was asked is told", &format!("client {node}: {untold:?}"));
         }
         self.has_given_back(node, &lost);
-        if last.values().any(|rank| *rank < 2) {
+        if ranks.values().any(|rank| *rank < 2) {
             self.violate("every lease has its end", &format!("client {node}"));
         }
     }
