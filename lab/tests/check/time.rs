@@ -63,25 +63,27 @@ fn work_past_the_ttl_is_found_unless_the_process_stood_still() {
     });
 }
 
+/// The fourth term is never claimed, though it is wanted.
+fn nobody_comes(story: &mut Story) {
+    story.without(|ms, event| (10_000..12_400).contains(&ms) && !matches!(event, Event::Sample(_)));
+    story.change(|_, event| match event {
+        Event::FinalRow(held) if held.term == 4 => {
+            Some(Event::FinalRow(Row { expires_ms: 17_000, ..row("n", 3, 3, 0) }))
+        }
+        _ => None,
+    });
+}
+
 #[test]
 fn a_name_that_is_not_held_again_after_heal_is_found() {
-    let late = |story: &mut Story| {
-        story.without(|ms, event| (10_000..12_400).contains(&ms) && !matches!(event, Event::Sample(_)));
-        story.change(|_, event| match event {
-            Event::FinalRow(held) if held.term == 4 => {
-                Some(Event::FinalRow(Row { expires_ms: 17_000, ..row("n", 3, 3, 0) }))
-            }
-            _ => None,
-        });
-    };
-    planted(&[Rule::NotHeldAgain], late);
+    planted(&[Rule::NotHeldAgain], nobody_comes);
     // Nobody wants it any more; a fault comes before it can be judged.
     planted(&[], |story| {
-        late(story);
+        nobody_comes(story);
         story.say(9_500, 2, Event::WantsNoMore(lab::history::Name("n".parse().unwrap())));
     });
     planted(&[], |story| {
-        late(story);
+        nobody_comes(story);
         story.fault(9_900, 9_950, FaultKind::Partition, 0);
     });
 }
@@ -90,13 +92,7 @@ fn a_name_that_is_not_held_again_after_heal_is_found() {
 fn what_the_orchestrator_stood_still_is_no_time_in_which_a_name_could_be_held_again() {
     let stood = |ms| {
         move |story: &mut Story| {
-            story.without(|ms, event| (10_000..12_400).contains(&ms) && !matches!(event, Event::Sample(_)));
-            story.change(|_, event| match event {
-                Event::FinalRow(held) if held.term == 4 => {
-                    Some(Event::FinalRow(Row { expires_ms: 17_000, ..row("n", 3, 3, 0) }))
-                }
-                _ => None,
-            });
+            nobody_comes(story);
             // One process after the other.
             story.say(20_000, 2, Event::Stood { ms: 3_000 });
             story.say(70_000, 0, Event::Stood { ms });
@@ -110,13 +106,7 @@ fn what_the_orchestrator_stood_still_is_no_time_in_which_a_name_could_be_held_ag
 fn what_the_database_is_slow_to_answer_is_no_time_in_which_a_name_could_be_held_again() {
     let looked = |to, answer: Option<Answer>| {
         move |story: &mut Story| {
-            story.without(|ms, event| (10_000..12_400).contains(&ms) && !matches!(event, Event::Sample(_)));
-            story.change(|_, event| match event {
-                Event::FinalRow(held) if held.term == 4 => {
-                    Some(Event::FinalRow(Row { expires_ms: 17_000, ..row("n", 3, 3, 0) }))
-                }
-                _ => None,
-            });
+            nobody_comes(story);
             let ask = Ask::Inspect { name: lab::history::Name("n".parse().unwrap()) };
             story.call(2, 10_100, to, ask, answer);
         }
