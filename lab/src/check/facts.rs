@@ -157,12 +157,15 @@ impl<'a> Facts<'a> {
 
     fn join_what_held_up(&mut self) {
         for call in &self.calls {
-            let Some(answered) = call.answered.map(|place| self.entries[place].at) else { continue };
+            let Some(answered) = call.answered.map(|place| &self.entries[place]) else { continue };
             let asked = &self.entries[call.asked];
-            let late = asked.at.saturating_add(limits::PROMPT);
-            if late < answered {
+            // No answer in the time of an attempt, or none at all, is no sign of health either.
+            let is_none = matches!(&answered.event, Event::Answered { answer: Answer::Failed { kind, .. }, .. }
+                if ["Timeout", "Unavailable"].contains(&kind.as_str()));
+            let late = asked.at.saturating_add(if is_none { 0 } else { limits::PROMPT });
+            if late < answered.at {
                 let who = (asked.process, asked.incarnation);
-                self.lives.entry(who).or_default().held_up.push((late, answered));
+                self.lives.entry(who).or_default().held_up.push((late, answered.at));
             }
         }
         for life in self.lives.values_mut() {

@@ -111,6 +111,9 @@ fn what_the_database_is_slow_to_answer_is_no_time_in_which_a_name_could_be_held_
             story.call(2, 10_100, to, ask, answer);
         }
     };
+    let answered = Answer::Failed { kind: "Busy".to_owned(), no_effect: true };
+    planted(&[], looked(72_000, Some(answered.clone())));
+    planted(&[Rule::NotHeldAgain], looked(10_500, Some(answered)));
     planted(&[], looked(72_000, Some(unknown())));
     planted(&[Rule::NotHeldAgain], looked(10_500, Some(unknown())));
     // What is never answered proves nothing.

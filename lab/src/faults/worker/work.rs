@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use lease_core::Tenure;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Worker;
 use super::parent::{Said, While};
@@ -72,8 +72,13 @@ impl Worker {
             steps,
         };
         let unless_it_ends = Unfinished(Arc::clone(&open));
-        let finish = ledger::write(store, &order.place, tenure, entry).await;
-        open.end(finish);
+        // As a program does that is not to hang: on a connection whose other end is gone nobody else bounds its own statements,
+        // and its lease is renewed for as long as it waits.
+        let written =
+            timeout(tenure.timings().ttl(), ledger::write(store, &order.place, tenure, entry)).await;
+        if let Ok(finish) = written {
+            open.end(finish);
+        }
         drop(unless_it_ends);
     }
 }
