@@ -13,12 +13,13 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row, Statement};
 
 use crate::error::{self, of_statement};
+use crate::opener::Driven;
 use crate::row::Question;
 use crate::sql;
 
 /// A connection of our own.
 pub(crate) struct Connection {
-    pub(crate) client: Client,
+    pub(crate) client: Driven,
     /// Which it was when it was made.
     pub(crate) generation: u64,
     /// `None` behind a pooler, where sessions are shared with others.

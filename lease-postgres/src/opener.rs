@@ -1,7 +1,9 @@
 //! Where a store's connections lead: to the first of its hosts that is a primary.
 
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,9 +13,9 @@ use futures_util::stream::FuturesUnordered;
 use lease_core::ErrorKind;
 use lease_core::store::StoreError;
 use tokio::net::lookup_host;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::tls::TlsStream;
@@ -40,6 +42,11 @@ pub(crate) struct Opener {
     /// Told when the server had no room for a connection that is not to listen.
     no_room: Arc<Notify>,
 }
+
+/// A connection that nobody uses any more tells the server so, once all that was asked on it is answered. It waits no longer than
+/// this: where nothing is answered any more and yet all is taken, as by a proxy whose server hangs, no bound of the system's own ends
+/// it, and each attempt would leave one behind.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// So long a host or an address may be silent before the next is tried beside it.
 const HEAD_START: Duration = Duration::from_secs(1);
@@ -105,7 +112,7 @@ impl Opener {
         Ok(Connection { client, generation, session })
     }
 
-    async fn open_host(&self, host: Config) -> Result<(Client, Option<Session>), StoreError> {
+    async fn open_host(&self, host: Config) -> Result<(Driven, Option<Session>), StoreError> {
         let attempts = candidates(&host).await?.into_iter().map(|candidate| {
             let address = candidate.get_hostaddrs().first().map_or_else(String::new, IpAddr::to_string);
             (address, self.open_candidate(candidate))
@@ -113,7 +120,7 @@ impl Opener {
         first_of("addresses", attempts).await
     }
 
-    async fn open_candidate(&self, candidate: Config) -> Result<(Client, Option<Session>), StoreError> {
+    async fn open_candidate(&self, candidate: Config) -> Result<(Driven, Option<Session>), StoreError> {
         let opening = async {
             let (client, version) = self.log_in(&candidate).await?;
             let session = self.session()?;
@@ -134,7 +141,7 @@ impl Opener {
         Session::new(Arc::clone(&self.sessions_are_shared)).map(Some)
     }
 
-    async fn log_in(&self, candidate: &Config) -> Result<(Client, Option<String>), StoreError> {
+    async fn log_in(&self, candidate: &Config) -> Result<(Driven, Option<String>), StoreError> {
         let mut first = None;
         for way in self.tls.ways(is_socket(candidate)) {
             match self.log_in_by(*way, candidate).await {
@@ -152,7 +159,7 @@ impl Opener {
         &self,
         way: SslMode,
         candidate: &Config,
-    ) -> Result<(Client, Option<String>), StoreError> {
+    ) -> Result<(Driven, Option<String>), StoreError> {
         let mut config = candidate.clone();
         config.ssl_mode(way);
         if way == SslMode::Disable {
@@ -184,22 +191,47 @@ impl Opener {
     fn driven<T>(
         &self,
         (client, mut connection): (Client, tokio_postgres::Connection<Socket, T>),
-    ) -> (Client, Option<String>)
+    ) -> (Driven, Option<String>)
     where
         T: TlsStream + Unpin + Send + 'static,
     {
         let version = connection.parameter("server_version").map(str::to_owned);
         let notified = self.notified.clone();
-        // It ends with its client, or when the server is gone; the client then says so.
+        let (used, unused) = oneshot::channel::<Infallible>();
         tokio::spawn(async move {
-            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-                if let (AsyncMessage::Notification(notification), Some(notified)) = (message, &notified) {
-                    // Who listened may have gone.
-                    drop(notified.send(notification).await);
+            // Until the server is gone, of which the client then tells, or has heard that the client is.
+            let running = async {
+                while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                    if let (AsyncMessage::Notification(notification), Some(notified)) = (message, &notified) {
+                        // Who listened may have gone.
+                        drop(notified.send(notification).await);
+                    }
                 }
+            };
+            let unheard = async {
+                let _ = unused.await;
+                sleep(FAREWELL).await;
+            };
+            tokio::select! {
+                () = running => {}
+                () = unheard => {}
             }
         });
-        (client, version)
+        (Driven { client, _used: used }, version)
+    }
+}
+
+/// A client whose connection is driven by a task of its own, which ends soon after this is dropped.
+pub(crate) struct Driven {
+    client: Client,
+    _used: oneshot::Sender<Infallible>,
+}
+
+impl Deref for Driven {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
     }
 }
 

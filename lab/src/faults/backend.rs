@@ -42,8 +42,8 @@ impl Backend {
     /// take none that is shorter.
     pub fn ttl(self) -> Duration {
         match self {
-            Self::Postgres | Self::Sqlite => Duration::from_millis(1_500),
-            Self::Mariadb | Self::Mysql => Duration::from_millis(4_000),
+            Self::Sqlite => Duration::from_millis(1_500),
+            Self::Postgres | Self::Mariadb | Self::Mysql => Duration::from_millis(4_000),
         }
     }
 }

@@ -22,6 +22,29 @@ fn a_row_that_expires_early_is_lawful_only_if_the_clock_was_stepped() {
 }
 
 #[test]
+fn a_row_that_expired_before_the_machine_was_started_is_lawful_by_the_clock_that_was_stepped() {
+    let hour = 3_600_000;
+    assert!(at(12_900) / 1_000_000 < u64::try_from(hour).unwrap());
+    let read = |story: &mut Story, left| {
+        story.claim(2, 12_700, token("m", 30), granted(1));
+        let row = row("m", 1, 30, 2 * hour + left);
+        let answer = Answer::Read { now_ms: 2 * hour, row: Some(row.clone()) };
+        let ask = Ask::Inspect { name: "m".parse().map(lab::history::Name).unwrap() };
+        story.call(2, 12_900, 12_905, ask, Some(answer));
+        story.say(73_011, 0, Event::FinalRow(row));
+    };
+    let stepped = |story: &mut Story| story.fault(12_800, 12_801, FaultKind::ClockStepped, 3_600_000);
+    planted(&[], |story| {
+        read(story, 2_800 - hour);
+        stepped(story);
+    });
+    planted(&[Rule::Register], |story| {
+        read(story, -2_000 - hour);
+        stepped(story);
+    });
+}
+
+#[test]
 fn belief_past_the_deadline_is_found() {
     planted(&[Rule::BeliefPastDeadline], |story| {
         let (lease, since, until) = (lease("n", 2, 2), at(4_815), at(4_821));

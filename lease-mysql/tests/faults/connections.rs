@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lease_core::store::{
     ClearAnswer, Effect, FinishAnswer, ReleaseAnswer, RenewAnswer, SlotEnd, VerifyAnswer,
@@ -35,6 +35,7 @@ on_both! {
     a_claim_whose_answer_is_lost_is_not_sent_again
     a_renewal_whose_answer_is_lost_is_sent_again
     a_server_that_does_not_answer_is_given_up_in_time
+    a_connection_on_which_an_answer_never_comes_does_not_stay_open
     a_server_that_is_not_there_is_unavailable
     a_callers_connection_goes_back_as_it_was
 }
@@ -314,6 +315,25 @@ async fn a_server_that_does_not_answer_is_given_up_in_time(product: Product) {
     is_harmless(store.verify(&held.name, &held.holder, SHORT).await, ErrorKind::Unavailable);
     proxy.release(Direction::ToClient);
     assert!(matches!(store.renew(&held.name, &held.holder, TTL, LONG).await, Ok(RenewAnswer::Renewed(_))));
+}
+
+/// As behind a proxy that takes everything and whose server is gone: no bound of the system's own ends such a connection.
+async fn a_connection_on_which_an_answer_never_comes_does_not_stay_open(product: Product) {
+    let sandbox = Sandbox::new(product).await;
+    let (proxy, store) = through(&sandbox);
+    let held = take(&store, "a").await;
+    store.renew(&held.name, &held.holder, TTL, LONG).await.unwrap();
+    assert_eq!((proxy.connections(), proxy.open()), (2, 2));
+    proxy.strand();
+    is_err(store.renew(&held.name, &held.holder, TTL, SHORT).await, ErrorKind::Timeout);
+    assert_eq!(proxy.connections(), 2);
+    let since = Instant::now();
+    // The one of the claim lies idle.
+    while proxy.open() > 1 {
+        assert!(since.elapsed() < LONG, "what was given up is never closed");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    store.renew(&held.name, &held.holder, TTL, LONG).await.unwrap();
 }
 
 async fn a_server_that_is_not_there_is_unavailable(product: Product) {

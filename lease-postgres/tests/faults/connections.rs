@@ -174,6 +174,23 @@ async fn a_statement_that_gets_no_answer_is_given_up_and_its_connection_not_used
     assert_eq!((row.holder, row.term), (held.holder, Term::FIRST));
 }
 
+/// As behind a proxy that takes everything and whose server is gone: no bound of the system's own ends such a connection.
+#[tokio::test]
+async fn a_connection_on_which_an_answer_never_comes_does_not_stay_open() {
+    let sandbox = Sandbox::new().await;
+    let (proxy, url) = proxied(&sandbox.url);
+    let store = sandbox.options().open(&url).unwrap();
+    let held = take(&store, "a").await;
+    renews(&store, &held).await;
+    assert_eq!((proxy.connections(), proxy.open()), (2, 2));
+    proxy.strand();
+    is_err(store.renew(&held.name, &held.holder, TTL, SHORT).await, ErrorKind::Timeout);
+    assert_eq!(proxy.connections(), 2);
+    // The one of the claim lies idle.
+    eventually("what was given up is closed", async || proxy.open() == 1).await;
+    renews(&store, &held).await;
+}
+
 /// As when a firewall has forgotten them all: no end of a connection is ever told.
 #[tokio::test]
 async fn after_a_connection_that_hung_the_idle_ones_of_no_lane_are_used() {

@@ -172,25 +172,26 @@ impl State {
     /// Whether the row can still live when the statement takes place.
     fn may_live(&self, op: &Op, world: &World<'_, '_>) -> bool {
         let Hold::Until { .. } = self.hold else { return false };
-        self.now.max(op.from) <= self.expiry(op, world).1
+        i128::from(self.now.max(op.from)) <= self.expiry(op, world).1
     }
 
     /// The earliest moment at which the name is free, if that is not too late for the statement.
     fn free_from(&self, op: &Op, world: &World<'_, '_>) -> Option<u64> {
         let at = self.now.max(op.from);
         let free = match self.hold {
-            Hold::Until { .. } => at.max(self.expiry(op, world).0),
+            Hold::Until { .. } => at.max(u64::try_from(self.expiry(op, world).0).unwrap_or(0)),
             Hold::Released | Hold::Expired => at,
         };
         (free <= op.to).then_some(free)
     }
 
-    /// Between which moments the row expires, as far as the statement can tell.
-    fn expiry(&self, op: &Op, world: &World<'_, '_>) -> (u64, u64) {
-        let Hold::Until { from, to, ttl } = self.hold else { return (0, u64::MAX) };
+    /// Between which moments the row expires, as far as the statement can tell: by a clock stepped forward, that may be before the
+    /// machine was started.
+    fn expiry(&self, op: &Op, world: &World<'_, '_>) -> (i128, i128) {
+        let Hold::Until { from, to, ttl } = self.hold else { return (i128::MIN, i128::MAX) };
         let (forward, back) = world.facts.clock.between(from, op.to);
-        let earliest = (from + ttl).saturating_sub(forward + CLOCKS);
-        let latest = to.saturating_add(ttl + world.longer + back + CLOCKS);
+        let earliest = i128::from(from + ttl) - i128::from(forward + CLOCKS);
+        let latest = i128::from(to) + i128::from(ttl + world.longer + back + CLOCKS);
         (earliest, latest)
     }
 
@@ -211,7 +212,7 @@ impl State {
                 let left = i128::from(row.expires_ms - now_ms) * 1_000_000;
                 let from = i128::from(self.now.max(op.from)) + left;
                 let to = i128::from(op.to) + left;
-                row.expires_ms != 0 && from <= i128::from(latest) && to >= i128::from(earliest)
+                row.expires_ms != 0 && from <= latest && to >= earliest
             }
         }
     }

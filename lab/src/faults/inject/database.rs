@@ -27,7 +27,7 @@ impl World {
         let url = &self.direct.at;
         match self.direct.backend {
             Backend::Postgres => {
-                let client = postgres::connect(url).await?;
+                let client = postgres::connect(url, postgres::AN_HOUR).await?;
                 client.batch_execute("BEGIN").await?;
                 drop(timeout(PATIENCE, client.batch_execute(&lock)).await);
                 sleep(injection.lasts).await;

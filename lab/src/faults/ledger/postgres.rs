@@ -1,5 +1,7 @@
 //! The ledger on PostgreSQL.
 
+use std::time::Duration;
+
 use lease_core::{LeaseStore, Tenure};
 use lease_postgres::PostgresStore;
 use tokio::time::timeout;
@@ -9,26 +11,30 @@ use super::super::Failure;
 use super::{COUNTER, Entry, LEDGER, ended, stay};
 use crate::history::{Finish, Guard, Ledger};
 
+/// Longer than any transaction of the lab's.
+pub(crate) const AN_HOUR: Duration = Duration::from_secs(3_600);
+
 pub(super) async fn create(url: &str) -> Result<(), Failure> {
     PostgresStore::open(url)?.migrate().await?;
     let sql = format!(
         "CREATE TABLE {COUNTER} (name text PRIMARY KEY, n bigint NOT NULL);
          CREATE TABLE {LEDGER} (place bigint, name text, term bigint, process bigint, incarnation bigint, tx bigint)"
     );
-    connect(url).await?.batch_execute(&sql).await?;
+    connect(url, AN_HOUR).await?.batch_execute(&sql).await?;
     Ok(())
 }
 
 pub(super) async fn read(url: &str) -> Result<Vec<Ledger>, Failure> {
     let sql = format!("SELECT place, name, term, process, incarnation, tx FROM {LEDGER}");
-    let rows = connect(url).await?.query(&sql, &[]).await?;
+    let rows = connect(url, AN_HOUR).await?.query(&sql, &[]).await?;
     let parts =
         |row: &tokio_postgres::Row| (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4), row.get(5));
     rows.iter().map(|row| super::row(parts(row))).collect()
 }
 
 pub(super) async fn write(store: &PostgresStore, url: &str, tenure: &Tenure, entry: Entry) -> Finish {
-    let Ok(Ok(client)) = timeout(tenure.timings().attempt(), connect(url)).await else {
+    let timings = tenure.timings();
+    let Ok(Ok(client)) = timeout(timings.attempt(), connect(url, timings.ttl() * 3)).await else {
         return Finish::Failed;
     };
     let tx = match store.guard(tenure).begin(client).await {
@@ -62,8 +68,9 @@ pub(super) async fn write(store: &PostgresStore, url: &str, tenure: &Tenure, ent
     }
 }
 
-pub(crate) async fn connect(url: &str) -> Result<Client, Failure> {
+/// A connection that lasts for so long at most: where an answer never comes, nothing else ends it.
+pub(crate) async fn connect(url: &str, lasts: Duration) -> Result<Client, Failure> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    tokio::spawn(connection);
+    tokio::spawn(timeout(lasts, connection));
     Ok(client)
 }
