@@ -178,3 +178,33 @@ fn a_lease_that_the_database_refuses_beside_its_end_is_lost_once_and_released_at
         assert_eq!(store.released.load(SeqCst), given_back);
     });
 }
+
+/// What the driver gives up by time no carried renewal revives; what one has moved the deadline of, the driver goes on renewing.
+#[test]
+fn a_renewal_that_is_carried_at_the_deadline_and_the_driver_agree_on_the_lease() {
+    explore(2_000, || {
+        let Driven { world, driver, lease, state } = Driven::start(false);
+        let (tenure, timings) = (lease.tenure(), Timings::default());
+        world.store.fails.store(true, SeqCst);
+        let carried = timings.renew() * 2;
+        world.clock.advance(carried);
+        let clock = Arc::clone(&world.clock);
+        let carrying = spawn(move || {
+            tenure.carry_renewal().committed(true);
+            drop(tenure);
+        });
+        let ticking = spawn(move || clock.advance(timings.deadline()));
+        join([carrying, ticking]);
+        world.store.fails.store(false, SeqCst);
+        if state.check() {
+            world.clock.advance(timings.deadline() + carried - Duration::from_nanos(1));
+            let mut steps = 0..10_000;
+            while world.store.renewed.load(SeqCst) == 0 {
+                assert!(steps.next().is_some(), "nobody renews what is held");
+                thread::yield_now();
+            }
+        }
+        drop((lease, state));
+        end(world, driver);
+    });
+}

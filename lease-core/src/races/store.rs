@@ -12,7 +12,7 @@ use crate::store::{
     Page, ReleaseAnswer, RenewAnswer, Renewed, ResignAnswer, SlotAnswer, SlotEnd, StoreError, UnfinishedSlot,
     VerifyAnswer,
 };
-use crate::{Holder, LeaseName, LeaseStore, Slot, Term};
+use crate::{ErrorKind, Holder, LeaseName, LeaseStore, Slot, Term};
 
 #[derive(Default)]
 pub(super) struct RowStore {
@@ -20,6 +20,9 @@ pub(super) struct RowStore {
     pub(super) working: AtomicUsize,
     /// Whether the next renewal is refused.
     pub(super) refuses: AtomicBool,
+    /// Whether the next renewal fails.
+    pub(super) fails: AtomicBool,
+    pub(super) renewed: AtomicUsize,
     pub(super) released: AtomicUsize,
     pub(super) finished: AtomicUsize,
     /// Not panics: the driver would take them for errors of the store.
@@ -58,8 +61,12 @@ impl LeaseStore for RowStore {
         if self.released.load(SeqCst) + self.finished.load(SeqCst) > 0 {
             return Ok(RenewAnswer::Lost);
         }
-        let refused = self.refuses.load(SeqCst);
+        let (refused, fails) = (self.refuses.load(SeqCst), self.fails.load(SeqCst));
         yield_now().await;
+        if fails {
+            return Err(StoreError::new(ErrorKind::Unavailable, "it fails"));
+        }
+        self.renewed.fetch_add(1, SeqCst);
         Ok(if refused { RenewAnswer::Lost } else { RenewAnswer::Renewed(Renewed { step_down: false }) })
     }
 
