@@ -28,6 +28,11 @@ const SYSTEM_SQLITE: [&str; 5] = ["clippy", "--locked", "--package", "lease-sqli
 const BESIDE_SQLX: [&str; 6] =
     ["check", "--locked", "--manifest-path", "examples/beside-sqlx/Cargo.toml", "--target-dir", "target"];
 
+/// The orders in which the shared state of core may be touched, played by shuttle. Built apart, for all that `lease-core` is built of is
+/// built with the flag.
+const RACES: [&str; 8] =
+    ["test", "--locked", "--package", "lease-core", "--lib", "--target-dir", "target/shuttle", "races"];
+
 /// Runs every check, also after one that failed; unless `no_test` beside every test.
 pub(crate) fn run(root: &Path, no_test: bool) -> Result<(), Failure> {
     require(TOOLS)?;
@@ -62,6 +67,7 @@ fn checks() -> Vec<Step> {
         Step::new("clippy", &[&clippy[..], &deny].concat()),
         Step::new("lease-sqlite on the system's SQLite", &[&SYSTEM_SQLITE[..], &deny].concat()),
         Step::new("lease-sqlite beside sqlx", &BESIDE_SQLX),
+        Step::new("races", &RACES),
         Step::new("docs", &doc),
         // Apart from the public docs: a public page that links to a private item is only found there.
         Step::new("docs of private items", &[&doc[..], &["--document-private-items"]].concat()),
@@ -69,6 +75,9 @@ fn checks() -> Vec<Step> {
     for step in &mut checks {
         if step.name.starts_with("docs") {
             step.environment = &[("RUSTDOCFLAGS", "-D warnings")];
+        }
+        if step.name == "races" {
+            step.environment = &[("RUSTFLAGS", "--cfg lease_shuttle")];
         }
     }
     checks

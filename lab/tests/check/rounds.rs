@@ -1,10 +1,10 @@
 //! Defects of rounds.
 
 use lab::check::Rule;
-use lab::history::{End, Event, RoundId, Row};
+use lab::history::{Answer, Ask, End, Event, GivenUp, RoundId, Row};
 
 use crate::plants::planted;
-use crate::story::Story;
+use crate::story::{Story, TTL, granted, row, token};
 
 #[test]
 fn rounds_against_the_rules_are_found() {
@@ -87,4 +87,21 @@ fn a_round_whose_end_was_recorded_after_its_name_was_lost_runs_again_only_if_tha
     // The claim of the second round is sent at 2100.
     planted(&[Rule::RerunOfFinished], recorded(2_099));
     planted(&[], recorded(2_101));
+}
+
+#[test]
+fn an_end_that_took_place_may_be_denied_once_somebody_else_has_the_name_and_not_before() {
+    let rounds = |story: &mut Story, denied: u64, superseded: Option<GivenUp>| {
+        let ask = |holder, slot| Ask::ClaimSlot { token: token("r", holder), ttl_ms: TTL, slot };
+        let end =
+            |holder, slot| Ask::FinishSlot { token: token("r", holder), slot, passed: None, lost: false };
+        story.call(2, 14_000, 14_005, ask(40, 1_000), Some(granted(1)));
+        story.call(2, 14_020, denied, end(40, 1_000), Some(Answer::FinishLost { recorded: false }));
+        story.call(2, 14_100, 14_105, ask(41, 2_000), Some(Answer::Granted { term: 2, superseded }));
+        story.call(2, 14_300, 14_305, end(41, 2_000), Some(Answer::Finished));
+        story.say(73_011, 0, Event::FinalRow(Row { slot: 2_000, ..row("r", 2, 41, 0) }));
+    };
+    planted(&[], |story| rounds(story, 14_200, None));
+    planted(&[Rule::Register], |story| rounds(story, 14_090, None));
+    planted(&[Rule::Register], |story| rounds(story, 14_200, Some(GivenUp { slot: 1_000, rerun: false })));
 }

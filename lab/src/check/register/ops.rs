@@ -111,6 +111,13 @@ pub(super) fn of(facts: &Facts<'_>) -> Ops {
                 place.enter(facts, &mut ops, &token.name, kind);
             }
         } else if let Some(name) = name_of(ask) {
+            // A store may send this end again when the answer to it is lost: if somebody has the name by then, what has taken place is
+            // denied, which the contract of stores allows.
+            if let (Ask::FinishSlot { lost: false, .. }, Some(Answer::FinishLost { recorded: false })) =
+                (ask, answer)
+            {
+                place.enter(facts, &mut ops, name, kind(ask, None));
+            }
             place.enter(facts, &mut ops, name, kind(ask, answer));
         }
     }

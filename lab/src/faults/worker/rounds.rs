@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use lease_core::{
-    Error, ErrorKind, FinishAnswer, LeaseName, RoundEnd, Slot, SlotClaimed, SlotLease, Superseded, Tenure,
+    ClearError, Error, ErrorKind, FinishAnswer, LeaseName, RoundEnd, Slot, SlotClaimed, SlotLease,
+    Superseded, Tenure,
 };
 use tokio::time::sleep;
 
@@ -12,7 +13,9 @@ use super::parent::While;
 use super::{ROUNDS, Worker};
 use crate::history::{End, Event, GivenUp, RoundId};
 
-const HOUR_MS: i64 = 3_600_000;
+/// The instants of such a span have a name of their own. A span longer than a history would be entered again, by a clock that was set
+/// back an hour and goes on, and in one that was seen to its end before all instants are passed.
+const SPAN_MS: i64 = 600_000;
 
 /// The work of a round is cut short.
 struct CutShort;
@@ -43,18 +46,31 @@ impl Worker {
             return Ok(());
         }
         let instant = SystemTime::from(instant);
-        match self.leases.claim_slot(name, instant, Duration::ZERO).await? {
+        match self.leases.claim_slot(name.clone(), instant, Duration::ZERO).await? {
             SlotClaimed::Granted(granted) => self.round(granted).await,
+            SlotClaimed::Held(_) if self.below(5) == 0 => self.clear(name).await?,
             SlotClaimed::Held(_) | SlotClaimed::Passed | SlotClaimed::NotYet(_) => {}
         }
         Ok(())
     }
 
-    /// Its clock, and a name of the hour that it shows: when it is set back an hour, what was claimed ahead keeps nobody waiting.
+    /// Frees a name as an operator would, whose holder has died in a clock that was an hour ahead.
+    async fn clear(&self, name: LeaseName) -> Result<(), Error> {
+        let seen = self.leases.status(name.clone()).await?;
+        if seen.expires_in().is_none_or(|left| left < self.order.ttl() * 2) {
+            return Ok(());
+        }
+        match self.leases.clear(name, self.order.ttl() * 2).await {
+            Ok(_) | Err(ClearError::Live(_)) => Ok(()),
+            Err(ClearError::Store(error)) => Err(error),
+        }
+    }
+
+    /// Its clock, and a name of the ten minutes that it shows: when it is set back an hour, what was claimed ahead keeps nobody waiting.
     async fn now_at_the_database(&self) -> Result<(LeaseName, Slot), Error> {
         let any: LeaseName = ROUNDS.parse()?;
         let now = self.leases.status(any).await?.inspection().now.as_millis();
-        let name = format!("{ROUNDS}-{}", now / HOUR_MS).parse()?;
+        let name = format!("{ROUNDS}-{}", now / SPAN_MS).parse()?;
         Ok((name, Slot::from_millis(now).expect("a clock after 1970")))
     }
 
