@@ -30,7 +30,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Check all that a change must pass: format, clippy, docs and tidy, beside every test
+    /// Check all that a change must pass: format, clippy, races, docs and tidy, beside every test
     Ci {
         /// Leave the tests out
         #[arg(long)]

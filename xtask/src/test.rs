@@ -269,6 +269,7 @@ mod tests {
             assert_eq!(needed(None, arguments), [], "{arguments:?}");
         }
         assert_eq!(needed(None, &["-p", "lease-postgres"]), [Product::Postgres]);
+        assert_eq!(needed(None, &["-p", "lab"]), Product::ALL);
         assert_eq!(needed(None, &["--package=lease-mysql"]), [Product::MariaDb, Product::MySql]);
         assert_eq!(
             needed(None, &["-p", "lease-core", "--package", "lease-mysql", "-p=lease-postgres"]),
