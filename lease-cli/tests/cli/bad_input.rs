@@ -1,8 +1,13 @@
 //! What cannot work ends in one line that says what to do, and changes nothing.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 use crate::bench::{Bench, lease_file};
 
@@ -227,4 +232,65 @@ fn the_guardian_called_by_hand_does_nothing() {
         let output = Command::new(lease_file()).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
     }
+}
+
+/// What words there may be: `watch` waits for its end, and is left out.
+const WORDS: [&str; 28] = [
+    "run",
+    "status",
+    "list",
+    "clear",
+    "resign",
+    "slots",
+    "migrate",
+    "schema",
+    "check",
+    "help",
+    "--",
+    "-h",
+    "--db",
+    "--table",
+    "--ttl",
+    "--slot",
+    "--held-exit",
+    "--json",
+    "--prefix",
+    "--live",
+    "name",
+    "other",
+    "true",
+    "5s",
+    "@7",
+    "l.db",
+    "",
+    "mysql://u:secret@[::1/x",
+];
+
+/// The library behind it is asked far more by `bad_values` in the program itself.
+#[test]
+fn words_at_random_end_in_a_code_that_is_documented_and_in_no_panic() {
+    let bench = Bench::new();
+    let config =
+        Config { cases: 150, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..Config::default() };
+    let words = prop::collection::vec(prop::sample::select(WORDS.to_vec()), 0..7);
+    let ended = RefCell::new(BTreeSet::new());
+    let ends = TestRunner::new(config).run(&words, |words| {
+        let outcome = bench.run(&words);
+        let code = outcome.code;
+        prop_assert!(matches!(code, Some(0 | 64 | 69 | 75 | 126 | 127)), "{:?}: {:?}", words, outcome);
+        prop_assert!(!outcome.err.contains("panicked"), "{:?}: {:?}", words, outcome);
+        let said = outcome.err.trim_end_matches('\n');
+        prop_assert!(
+            !said.contains("secret") && !said.chars().any(char::is_control),
+            "{:?}: {}",
+            words,
+            said
+        );
+        prop_assert!(code == Some(0) || !said.is_empty(), "{:?}: {:?}", words, outcome);
+        ended.borrow_mut().insert(code);
+        Ok(())
+    });
+    ends.unwrap_or_else(|error| panic!("{error}"));
+    let ended = ended.into_inner();
+    assert!([0, 64].iter().all(|code| ended.contains(&Some(*code))), "{ended:?}");
 }
