@@ -9,6 +9,10 @@ use lease_postgres::PostgresStore;
 const SECRET: &str = "xhunterxx";
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
+    // A fuzzer that has learnt the word puts it where no password is.
+    if text.contains(SECRET) {
+        return;
+    }
     // Where no `@` follows, it is no password.
     let url = text.replacen("PW", SECRET, 1);
     let secrets: &[&str] = if text.contains(":PW@") && !text.contains("/PW") { &[SECRET] } else { &[] };

@@ -4,7 +4,7 @@ use lab::check::Rule;
 use lab::history::{Answer, Ask, Event, FaultKind, Finish, Guard, Ledger, Loss, Row};
 
 use crate::plants::planted;
-use crate::story::{Story, at, granted, lease, row, token, unknown};
+use crate::story::{Story, TTL, at, granted, lease, row, token, unknown};
 
 #[test]
 fn a_row_that_expires_early_is_lawful_only_if_the_clock_was_stepped() {
@@ -42,6 +42,29 @@ fn a_row_that_expired_before_the_machine_was_started_is_lawful_by_the_clock_that
         read(story, -2_000 - hour);
         stepped(story);
     });
+}
+
+#[test]
+fn a_batch_that_says_nothing_of_a_lease_may_have_renewed_it() {
+    let reads = |story: &mut Story, left: i64| {
+        story.claim(2, 14_000, token("m", 30), granted(1));
+        let row = row("m", 1, 30, 9_000 + left);
+        let ask = Ask::Inspect { name: "m".parse().map(lab::history::Name).unwrap() };
+        story.call(2, 15_600, 15_605, ask, Some(Answer::Read { now_ms: 9_000, row: Some(row.clone()) }));
+        story.say(73_011, 0, Event::FinalRow(row));
+    };
+    let batch = |story: &mut Story| {
+        let ask = Ask::RenewMany { tokens: vec![token("m", 30)], ttl_ms: TTL };
+        story.call(2, 15_400, 15_500, ask, Some(Answer::Many(vec![false])));
+    };
+    // Written at 14,000, or at 15,450.
+    for left in [1_400, 2_850] {
+        planted(&[], |story| {
+            reads(story, left);
+            batch(story);
+        });
+    }
+    planted(&[Rule::Register], |story| reads(story, 2_850));
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub(super) enum Kind {
     Renewed { holder: Holder, ttl: u64 },
     /// Nobody knows.
     MaybeRenewed { holder: Holder, ttl: u64 },
+    /// The answer says nothing: renewed by then, or not.
+    PerhapsRenewed { holder: Holder, ttl: u64 },
     /// Refused: not held by this token.
     Lost { holder: Holder },
     /// Held by this token, under this term.
@@ -105,7 +107,9 @@ pub(super) fn of(facts: &Facts<'_>) -> Ops {
                     Some(Answer::Many(renewed)) if renewed.get(at) == Some(&true) => {
                         Kind::Renewed { holder, ttl }
                     }
-                    Some(Answer::Many(_) | Answer::Failed { no_effect: true, .. }) => Kind::Touches,
+                    // It may have been sent twice, or taken from the row before the answer was made.
+                    Some(Answer::Many(_)) => Kind::PerhapsRenewed { holder, ttl },
+                    Some(Answer::Failed { no_effect: true, .. }) => Kind::Touches,
                     _ => Kind::MaybeRenewed { holder, ttl },
                 };
                 place.enter(facts, &mut ops, &token.name, kind);

@@ -76,6 +76,7 @@ impl State {
             Kind::Grant { .. }
             | Kind::Renewed { .. }
             | Kind::MaybeRenewed { .. }
+            | Kind::PerhapsRenewed { .. }
             | Kind::Release { .. }
             | Kind::Finish { .. } => false,
         }
@@ -93,8 +94,12 @@ impl State {
                 self.granted(op, *holder, *ttl, only, world).into_iter().collect()
             }
             Kind::Renewed { holder, ttl } if self.holder == *holder && self.may_live(op, world) => {
-                vec![Self { hold: Hold::Until { from: at, to: op.to, ttl: *ttl }, now: at, ..self.clone() }]
+                vec![self.renewed(at, op, *ttl)]
             }
+            Kind::PerhapsRenewed { holder, ttl } if self.holder == *holder && self.may_live(op, world) => {
+                vec![self.clone(), self.renewed(at, op, *ttl)]
+            }
+            Kind::PerhapsRenewed { .. } => vec![self.clone()],
             Kind::Lost { holder } if self.holder == *holder => {
                 // A clock that goes back makes what had expired live again.
                 let goes_back = world.facts.clock.between(op.from, u64::MAX).1 > 0;
@@ -112,6 +117,10 @@ impl State {
             }
             _ => Vec::new(),
         }
+    }
+
+    fn renewed(&self, at: u64, op: &Op, ttl: u64) -> Self {
+        Self { hold: Hold::Until { from: at, to: op.to, ttl }, now: at, ..self.clone() }
     }
 
     fn granted(&self, op: &Op, holder: Holder, ttl: u64, only: &Only, world: &World<'_, '_>) -> Option<Self> {
