@@ -2,7 +2,7 @@
 //! which plays every order of their steps that it is asked for.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg lease_shuttle" cargo test -p lease-core --lib --target-dir target/shuttle races
+//! RUSTFLAGS="--cfg=lease_shuttle" cargo test -p lease-core --lib --target-dir target/shuttle races
 //! ```
 //!
 //! [shuttle]: https://docs.rs/shuttle

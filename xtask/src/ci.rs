@@ -77,7 +77,7 @@ fn checks() -> Vec<Step> {
             step.environment = &[("RUSTDOCFLAGS", "-D warnings")];
         }
         if step.name == "races" {
-            // Before any other flags: without it no race is there, and none would fail.
+            // In place of any other flags: without it no race is there, and none would fail.
             step.environment = &[("CARGO_ENCODED_RUSTFLAGS", "--cfg=lease_shuttle")];
         }
     }
@@ -106,6 +106,12 @@ mod tests {
             "failed: clippy, tidy; passed: format, docs"
         );
         assert_eq!(summary(&[("format", true), ("tidy", true)]), "passed: format, tidy");
+    }
+
+    #[test]
+    fn the_races_are_built_with_their_flag() {
+        let races = checks().into_iter().find(|step| step.name == "races").unwrap();
+        assert_eq!(races.environment, [("CARGO_ENCODED_RUSTFLAGS", "--cfg=lease_shuttle")]);
     }
 
     #[test]

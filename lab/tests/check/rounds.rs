@@ -105,3 +105,18 @@ fn an_end_that_took_place_may_be_denied_once_somebody_else_has_the_name_and_not_
     planted(&[Rule::Register], |story| rounds(story, 14_090, None));
     planted(&[Rule::Register], |story| rounds(story, 14_200, Some(GivenUp { slot: 1_000, rerun: false })));
 }
+
+#[test]
+fn an_end_that_is_denied_ends_no_rerun_of_another() {
+    planted(&[Rule::Register], |story| {
+        let claim = Ask::ClaimSlot { token: token("r", 40), ttl_ms: TTL, slot: 1_000 };
+        story.call(2, 14_000, 14_005, claim, Some(granted(1)));
+        story.release(2, 14_020, token("r", 40));
+        let rerun = Ask::ClaimRerun { token: token("r", 41), ttl_ms: TTL, slot: 1_000, term: 1 };
+        story.call(2, 14_100, 14_105, rerun, Some(granted(2)));
+        let end = Ask::FinishSlot { token: token("r", 40), slot: 1_000, passed: None, lost: false };
+        story.call(2, 14_150, 14_200, end, Some(Answer::FinishLost { recorded: false }));
+        story.release(2, 14_300, token("r", 41));
+        story.say(73_011, 0, Event::FinalRow(Row { slot: 1_000, rerun: 1_000, ..row("r", 2, 41, 0) }));
+    });
+}

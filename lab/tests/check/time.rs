@@ -68,6 +68,46 @@ fn a_batch_that_says_nothing_of_a_lease_may_have_renewed_it() {
 }
 
 #[test]
+fn what_is_denied_may_have_been_sent_before() {
+    let name = || "m".parse().map(lab::history::Name).unwrap();
+    let release = |story: &mut Story, to| {
+        story.call(2, 15_600, to, Ask::Release { token: token("m", 30) }, Some(Answer::Gone));
+    };
+    let begins = |story: &mut Story| story.claim(2, 14_000, token("m", 30), granted(1));
+    // Released, and claimed by another before it was sent again.
+    planted(&[], |story| {
+        begins(story);
+        release(story, 15_800);
+        story.claim(2, 15_700, token("m", 31), granted(2));
+        story.say(73_011, 0, Event::FinalRow(row("m", 2, 31, 1)));
+    });
+    planted(&[Rule::Register], |story| {
+        begins(story);
+        release(story, 15_650);
+        story.claim(2, 15_700, token("m", 31), granted(2));
+        story.say(73_011, 0, Event::FinalRow(row("m", 2, 31, 1)));
+    });
+    // Renewed, and released before it was sent again.
+    let renewal = |story: &mut Story| {
+        let ask = Ask::Renew { token: token("m", 30), ttl_ms: TTL };
+        story.call(2, 15_400, 15_800, ask, Some(Answer::Lost));
+    };
+    let seen = |story: &mut Story| {
+        begins(story);
+        let row = row("m", 1, 30, 9_000 + 2_900);
+        let read = Answer::Read { now_ms: 9_000, row: Some(row) };
+        story.call(2, 15_550, 15_555, Ask::Inspect { name: name() }, Some(read));
+        story.release(2, 15_600, token("m", 30));
+        story.say(73_011, 0, Event::FinalRow(crate::story::row("m", 1, 30, 0)));
+    };
+    planted(&[], |story| {
+        seen(story);
+        renewal(story);
+    });
+    planted(&[Rule::Register], seen);
+}
+
+#[test]
 fn belief_past_the_deadline_is_found() {
     planted(&[Rule::BeliefPastDeadline], |story| {
         let (lease, since, until) = (lease("n", 2, 2), at(4_815), at(4_821));

@@ -49,6 +49,8 @@ pub(super) enum Kind {
     Gone { holder: Holder },
     /// The end of a round; `recorded` is `None` for one that freed the name, where it is known.
     Finish { holder: Holder, slot: i64, passed: i64, lost: bool, answer: Option<Ended> },
+    /// The end of a round, if it has the name still. Nobody knows.
+    MaybeFinished { holder: Holder, passed: i64 },
     /// What was read, and the database's clock, where it is known.
     Read { now_ms: Option<i64>, row: Option<Row> },
     /// The last instant.
@@ -115,12 +117,11 @@ pub(super) fn of(facts: &Facts<'_>) -> Ops {
                 place.enter(facts, &mut ops, &token.name, kind);
             }
         } else if let Some(name) = name_of(ask) {
-            // A store may send this end again when the answer to it is lost: if somebody has the name by then, what has taken place is
-            // denied, which the contract of stores allows.
-            if let (Ask::FinishSlot { lost: false, .. }, Some(Answer::FinishLost { recorded: false })) =
-                (ask, answer)
+            let sends_again = facts.lives.get(&(asked.process, asked.incarnation));
+            if sends_again.is_some_and(|life| life.backend != "sqlite")
+                && let Some(before) = sent_before(ask, answer)
             {
-                place.enter(facts, &mut ops, name, kind(ask, None));
+                place.enter(facts, &mut ops, name, before);
             }
             place.enter(facts, &mut ops, name, kind(ask, answer));
         }
@@ -131,6 +132,22 @@ pub(super) fn of(facts: &Facts<'_>) -> Ops {
     }
     rows(facts, &mut ops);
     ops
+}
+
+/// What may have taken place though it is denied: a store sends these again when the answer is lost, and by then somebody else may have
+/// the name. The contract of stores allows it.
+fn sent_before(ask: &Ask, answer: Option<&Answer>) -> Option<Kind> {
+    match (ask, answer) {
+        (
+            Ask::FinishSlot { token, passed, lost: false, .. },
+            Some(Answer::FinishLost { recorded: false }),
+        ) => Some(Kind::MaybeFinished { holder: token.holder, passed: passed.unwrap_or(0) }),
+        (Ask::Release { token }, Some(Answer::Gone)) => Some(Kind::Release { holder: token.holder }),
+        (Ask::Renew { token, ttl_ms }, Some(Answer::Lost)) => {
+            Some(Kind::MaybeRenewed { holder: token.holder, ttl: ttl(*ttl_ms) })
+        }
+        _ => None,
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -146,8 +163,8 @@ impl Place {
         let is_open = match &kind {
             Kind::Grant { term, .. } => term.is_none(),
             Kind::Finish { answer, .. } => answer.is_none(),
-            Kind::MaybeRenewed { .. } => true,
-            Kind::Release { .. } => self.answered.is_none_or(|place| failed(&facts.entries[place].event)),
+            Kind::MaybeRenewed { .. } | Kind::MaybeFinished { .. } => true,
+            Kind::Release { .. } => self.answered.is_none_or(|place| is_denied(&facts.entries[place].event)),
             _ => false,
         };
         let Some(database) = facts.database_at(self.from) else { return };
@@ -161,8 +178,8 @@ impl Place {
     }
 }
 
-fn failed(event: &Event) -> bool {
-    matches!(event, Event::Answered { answer: Answer::Failed { .. }, .. })
+fn is_denied(event: &Event) -> bool {
+    matches!(event, Event::Answered { answer: Answer::Failed { .. } | Answer::Gone, .. })
 }
 
 fn ttl(ms: i64) -> u64 {

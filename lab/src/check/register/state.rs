@@ -77,6 +77,7 @@ impl State {
             | Kind::Renewed { .. }
             | Kind::MaybeRenewed { .. }
             | Kind::PerhapsRenewed { .. }
+            | Kind::MaybeFinished { .. }
             | Kind::Release { .. }
             | Kind::Finish { .. } => false,
         }
@@ -111,6 +112,9 @@ impl State {
             }
             Kind::Release { holder } if self.holder == *holder && self.term > 0 => {
                 vec![Self { hold: Hold::Released, now: at, ..self.clone() }]
+            }
+            Kind::MaybeFinished { holder, passed } if self.holder == *holder && self.term > 0 => {
+                self.ended(at, *passed)
             }
             Kind::Finish { holder, slot, passed, lost, answer } => {
                 self.finished(at, (*holder, *slot, *passed, *lost), *answer)
@@ -166,16 +170,20 @@ impl State {
             if answer.is_some_and(|answer| answer != Ended::Finished) {
                 return Vec::new();
             }
-            let end = Self { hold: Hold::Released, unfinished: 0, now: at, ..self.clone() };
-            // Whether the database's clock had reached what was passed, nobody knows.
-            let skipped = (passed > self.slot).then(|| Self { slot: passed, ..end.clone() });
-            return [end].into_iter().chain(skipped).collect();
+            return self.ended(at, passed);
         }
         let records = self.unfinished == slot;
         if answer.is_some_and(|answer| answer != Ended::Lost { recorded: records }) {
             return Vec::new();
         }
         vec![Self { unfinished: if records { 0 } else { self.unfinished }, now: at, ..self.clone() }]
+    }
+
+    fn ended(&self, at: u64, passed: i64) -> Vec<Self> {
+        let end = Self { hold: Hold::Released, unfinished: 0, now: at, ..self.clone() };
+        // Whether the database's clock had reached what was passed, nobody knows.
+        let skipped = (passed > self.slot).then(|| Self { slot: passed, ..end.clone() });
+        [end].into_iter().chain(skipped).collect()
     }
 
     /// Whether the row can still live when the statement takes place.

@@ -13,8 +13,8 @@ use super::parent::While;
 use super::{ROUNDS, Worker};
 use crate::history::{End, Event, GivenUp, RoundId};
 
-/// The instants of such a span have a name of their own. A span longer than a history would be entered again, by a clock that was set
-/// back an hour and goes on, and in one that was seen to its end before all instants are passed.
+/// The instants of such a span have a name of their own. A span longer than a history would be entered again after the clock was set back
+/// an hour; if it had been seen to its end, all its instants would be passed.
 const SPAN_MS: i64 = 600_000;
 
 /// The work of a round is cut short.
