@@ -79,7 +79,8 @@ impl Figures {
                     counts.rounds += 1;
                     counts.reruns += u64::from(*rerun);
                 }
-                Event::Sample(sample) if sample.of.is_empty() => {
+                // Process 0 has other histories in hand as well.
+                Event::Sample(sample) if sample.of.is_empty() && entry.process != 0 => {
                     samples.entry(who).or_default().push((entry.at, sample));
                 }
                 _ => {}
