@@ -13,9 +13,12 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     if text.contains(SECRET) {
         return;
     }
-    // Where no `@` follows, it is no password.
     let url = text.replacen("PW", SECRET, 1);
-    let secrets: &[&str] = if text.contains(":PW@") && !text.contains("/PW") { &[SECRET] } else { &[] };
+    // A password stands before the `@` of what names the server, and nowhere else is the word.
+    let (_, rest) = text.split_once("://").unwrap_or_default();
+    let server = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let is_password = server.contains(":PW@") && text.matches("PW").count() == 1;
+    let secrets: &[&str] = if is_password { &[SECRET] } else { &[] };
     match PostgresStore::open(&url) {
         Err(error) if error.kind() == ErrorKind::Invalid => bad_values::refused(&error, ErrorKind::Invalid, secrets),
         // A certificate that is not there, say.
