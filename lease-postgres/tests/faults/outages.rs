@@ -105,11 +105,12 @@ async fn only_a_primary_is_used_and_the_standby_once_it_has_become_one() {
     drop(promoting.join().unwrap());
 }
 
-/// Without effect; the last of the tries may have had too little time to connect.
+/// Without effect; the last of the tries may have had too little time to connect, which with a pool of the program's is a time-out.
 #[track_caller]
 fn is_refused<T: std::fmt::Debug>(answer: Result<T, StoreError>) {
     let error = answer.expect_err("a standby was used");
-    assert!(matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::Unavailable), "{error:?}");
+    let is_last = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout);
+    assert!(error.kind() == ErrorKind::ReadOnly || is_last, "{error:?}");
     assert_eq!(error.effect(), Effect::None, "{error:?}");
 }
 
