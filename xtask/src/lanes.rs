@@ -42,6 +42,12 @@ const LONGEST_CHECKS: Duration = Duration::from_secs(1_320);
 /// By this a test that takes long is known in what a program says.
 const TAKES_LONG: &str = " has been running for over ";
 
+/// What the test runner says before it tells of failed tests.
+const FAILURES: &[u8] = b"\nfailures:\n";
+
+/// So many of a program are shown again that has failed and told of no test.
+const LAST_LINES: usize = 60;
+
 /// How long after a program's end is waited for what it has said: something that it has started may hold the pipe open.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -125,7 +131,8 @@ pub(crate) struct Job {
 }
 
 /// Runs the programs, so many at a time, all of them though one fails, and shows whole what each has said when it has ended. The
-/// checks, if they are given, run beside them as one more, and never have the last word.
+/// checks, if they are given, run beside them as one more, and never have the last word. What went wrong is shown once more at the
+/// end: of a long log that is the part that people see, and at times the only one that is kept.
 pub(crate) fn run(
     programs: Vec<Job>,
     checks: Option<Job>,
@@ -140,10 +147,10 @@ pub(crate) fn run(
         let started = Instant::now();
         let (said, outcome) = job.run(since);
         let head = format!("\n     Running {} ({} s)\n", job.shown, started.elapsed().as_secs());
-        lock(&shows).show([head.into_bytes(), said].concat(), is_checks);
         if let Err(problem) = outcome {
-            lock(&failed).push(format!("{}: {problem}", job.shown));
+            lock(&failed).push((format!("{}: {problem}", job.shown), what_went_wrong(&said)));
         }
+        lock(&shows).show([head.into_bytes(), said].concat(), is_checks);
     };
     thread::scope(|scope| {
         if let Some(checks) = checks {
@@ -161,7 +168,27 @@ pub(crate) fn run(
         }
     });
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if failed.is_empty() { Ok(()) } else { Err(Failure { code: 101, message: failed.join("\n") }) }
+    for (problem, said) in &failed {
+        print(&[format!("\n     Again {problem}\n").as_bytes(), said].concat());
+    }
+    let problems: Vec<String> = failed.into_iter().map(|(problem, _)| problem).collect();
+    if problems.is_empty() { Ok(()) } else { Err(Failure { code: 101, message: problems.join("\n") }) }
+}
+
+/// Of what a program has said: from where the test runner tells of failures, or else the last lines.
+fn what_went_wrong(said: &[u8]) -> Vec<u8> {
+    let failures = said.windows(FAILURES.len()).position(|window| window == FAILURES);
+    let last_lines = || {
+        let ends = said.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
+        ends.map(|(at, _)| at + 1).nth(LAST_LINES).unwrap_or(0)
+    };
+    said[failures.unwrap_or_else(last_lines)..].to_vec()
+}
+
+/// With standard output closed there is nobody left to tell.
+fn print(said: &[u8]) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(said).and_then(|()| out.flush());
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -184,11 +211,7 @@ impl Shows {
         } else {
             [Some(said), None]
         };
-        let mut out = io::stdout().lock();
-        for said in now.into_iter().flatten() {
-            // With standard output closed there is nobody left to tell.
-            let _ = out.write_all(&said).and_then(|()| out.flush());
-        }
+        now.into_iter().flatten().for_each(|said| print(&said));
     }
 }
 
@@ -293,6 +316,15 @@ mod tests {
         for name in ["first", "second", "checks"] {
             assert!(folder.path().join(name).exists(), "{name} was not run");
         }
+    }
+
+    #[test]
+    fn of_what_a_failed_program_has_said_the_failures_are_shown_again_or_its_last_lines() {
+        let of_tests = b"test a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b ----\n\nfailures:\n    b\n";
+        assert_eq!(what_went_wrong(of_tests), b"\nfailures:\n\n---- b ----\n\nfailures:\n    b\n");
+        let lines: Vec<String> = (0..200).map(|n| format!("{n}\n")).collect();
+        assert_eq!(what_went_wrong(lines.concat().as_bytes()), lines[140..].concat().as_bytes());
+        assert_eq!(what_went_wrong(b"few"), b"few");
     }
 
     #[test]
