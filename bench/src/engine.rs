@@ -58,10 +58,22 @@ impl Place {
     /// A store of its own, as each process has one.
     pub(crate) async fn store(&self) -> Outcome<Arc<dyn LeaseStore>> {
         Ok(match self.engine {
-            Engine::Sqlite => Arc::new(SqliteStore::options().table(TABLE)?.open(&self.at).await?),
-            Engine::Postgres => Arc::new(PostgresStore::options().table(TABLE)?.open(&self.at)?),
-            Engine::Mariadb | Engine::Mysql => Arc::new(MysqlStore::options().table(TABLE)?.open(&self.at)?),
+            Engine::Sqlite => Arc::new(self.sqlite().await?),
+            Engine::Postgres => Arc::new(self.postgres()?),
+            Engine::Mariadb | Engine::Mysql => Arc::new(self.mysql()?),
         })
+    }
+
+    pub(crate) async fn sqlite(&self) -> Outcome<SqliteStore> {
+        Ok(SqliteStore::options().table(TABLE)?.open(&self.at).await?)
+    }
+
+    pub(crate) fn postgres(&self) -> Outcome<PostgresStore> {
+        Ok(PostgresStore::options().table(TABLE)?.open(&self.at)?)
+    }
+
+    pub(crate) fn mysql(&self) -> Outcome<MysqlStore> {
+        Ok(MysqlStore::options().table(TABLE)?.open(&self.at)?)
     }
 }
 

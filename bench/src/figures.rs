@@ -14,6 +14,14 @@ pub(crate) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
 
+/// The one in the middle; of an even number the mean of the two. NaN of nothing.
+pub(crate) fn median(numbers: &[f64]) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let (low, high) = (sorted.get((sorted.len().max(1) - 1) / 2), sorted.get(sorted.len() / 2));
+    low.zip(high).map_or(f64::NAN, |(low, high)| f64::midpoint(*low, *high))
+}
+
 /// Ratios of pairs that were measured side by side.
 pub(crate) struct Ratios(Vec<f64>);
 
@@ -26,19 +34,37 @@ impl Ratios {
     }
 
     pub(crate) fn median(&self) -> f64 {
-        let (low, high) = (self.0.get((self.0.len().max(1) - 1) / 2), self.0.get(self.0.len() / 2));
-        low.zip(high).map_or(f64::NAN, |(low, high)| f64::midpoint(*low, *high))
+        median(&self.0)
     }
 
-    /// How far a ratio lies from 1, at most: of a pair of equals, what is mere chance.
-    pub(crate) fn spread(&self) -> f64 {
-        self.0.iter().map(|ratio| (ratio - 1.0).abs()).fold(0.0, f64::max)
+    /// All of them, from the least.
+    pub(crate) fn all(&self) -> &[f64] {
+        &self.0
     }
 
-    /// Least and greatest.
-    pub(crate) fn range(&self) -> (f64, f64) {
-        let of = |ratio: Option<&f64>| ratio.copied().unwrap_or(f64::NAN);
-        (of(self.0.first()), of(self.0.last()))
+    /// Between which of them the true median lies with 95 % or more, whatever their distribution is: that so many of them lie on one
+    /// side of it is as likely as with so many tosses of a coin (Hahn and Meeker, *Statistical Intervals*, section 5.3).
+    pub(crate) fn of_the_median(&self) -> (f64, f64) {
+        let count = self.0.len();
+        let (mut likely, mut below, mut outside) =
+            (0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX)), 0.0, 0);
+        while outside < count / 2 {
+            below += likely;
+            if 2.0 * below > 0.05 {
+                break;
+            }
+            outside += 1;
+            likely *= (count - outside + 1) as f64 / outside as f64;
+        }
+        let of = |at: usize| self.0.get(at).copied().unwrap_or(f64::NAN);
+        let outside = outside.max(1);
+        (of(outside - 1), of(count.saturating_sub(outside)))
+    }
+
+    /// Of a pair of equals: how far their ratio may seem to lie from 1 by mere chance.
+    pub(crate) fn chance(&self) -> f64 {
+        let (low, high) = self.of_the_median();
+        (low - 1.0).abs().max((high - 1.0).abs())
     }
 }
 
@@ -57,13 +83,24 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_the_same_round_and_their_spread_counts_both_ways() {
+    fn ratios_are_of_the_same_round_and_chance_counts_both_ways() {
         let ratios = Ratios::new(&[8.0, 9.0, 30.0], &[10.0, 10.0, 20.0]);
         assert!((ratios.median() - 0.9).abs() < 1e-9);
-        assert!((ratios.spread() - 0.5).abs() < 1e-9);
+        assert!((ratios.chance() - 0.5).abs() < 1e-9);
         let even = Ratios::new(&[8.0, 10.0], &[10.0, 10.0]);
         assert!((even.median() - 0.9).abs() < 1e-9);
-        assert!((even.spread() - 0.2).abs() < 1e-9);
-        assert!(Ratios::new(&[], &[]).median().is_nan());
+        assert!((even.chance() - 0.2).abs() < 1e-9);
+        let none = Ratios::new(&[], &[]);
+        assert!(none.median().is_nan() && none.chance().is_nan());
+    }
+
+    /// By the table of the sign test: of 7 all, of 9 all but one on each side, of 15 all but three, of 100 from the 40th to the 61st.
+    #[test]
+    fn a_median_lies_between_the_ranks_of_the_table() {
+        for (count, low, high) in [(7_u8, 1.0, 7.0), (9, 2.0, 8.0), (15, 4.0, 12.0), (100, 40.0, 61.0)] {
+            let numbers: Vec<f64> = (1..=count).map(f64::from).collect();
+            let ones = vec![1.0; count.into()];
+            assert_eq!(Ratios::new(&numbers, &ones).of_the_median(), (low, high), "{count}");
+        }
     }
 }

@@ -1,14 +1,19 @@
 //! The benchmark, run as `cargo xtask bench`: questions put to each engine, and what they answered.
 
 mod clock;
+mod crew;
 mod engine;
 mod figures;
+mod floor;
 mod hand_over;
 mod idle;
 mod observed;
 mod others;
+mod ours;
+mod party;
 mod progress;
 mod report;
+mod statements;
 mod takeover;
 mod throughput;
 mod worker;
@@ -41,6 +46,10 @@ struct Arguments {
 /// What is asked of an engine. Each has a file of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Question {
+    /// Claims, releases, renewals and looks, against the shortest statement that does the job
+    Statements,
+    /// A guarded transaction against a bare one
+    Transactions,
     /// From the start of a release in one process to the work starting in another
     HandOver,
     /// Releases and claims of sixteen at once, with notices and without
@@ -110,6 +119,8 @@ async fn perform() -> Outcome<()> {
 impl Question {
     async fn ask(self, trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
         match self {
+            Self::Statements => statements::ask(trial).await,
+            Self::Transactions => statements::ask_of_transactions(trial).await,
             Self::HandOver => hand_over::ask(trial).await,
             Self::Throughput => throughput::ask(trial).await,
             Self::Takeover => takeover::ask(trial).await,

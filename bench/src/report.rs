@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::Outcome;
 use crate::engine::Engine;
-use crate::figures::{millis, percentile};
+use crate::figures::{Ratios, millis, percentile};
 
 /// One run of the benchmark.
 #[derive(Serialize)]
@@ -51,6 +51,7 @@ pub(crate) struct Figure {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Goal {
     Below(f64),
+    AtMost(f64),
     AtLeast(f64),
 }
 
@@ -77,13 +78,27 @@ impl Figure {
         figure
     }
 
-    pub(crate) fn goal(mut self, goal: Goal) -> Self {
-        self.goal = Some(goal);
-        self
+    /// As [`of_times`](Self::of_times), in microseconds.
+    pub(crate) fn of_micros(what: &str, samples: &[Duration], hundredths: usize) -> Self {
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        let value = percentile(samples, hundredths).map_or(f64::NAN, micros);
+        Self::new(format!("{what} p{hundredths}"), value, "µs").note(format!("n={}", samples.len()))
     }
 
-    pub(crate) fn chance(mut self, chance: f64) -> Self {
-        self.chance = chance;
+    /// The median of ratios, beside what between two equals is chance: a difference below that is called none.
+    pub(crate) fn of_ratios(what: impl Into<String>, ratios: &Ratios, chance: f64) -> Self {
+        let median = ratios.median();
+        let (low, high) = ratios.of_the_median();
+        let verdict = if (median - 1.0).abs() > chance { "" } else { ": no real difference" };
+        let mut figure = Self::new(what, median, "times");
+        figure.note = format!("{low:.2} to {high:.2}, chance {chance:.2}{verdict}");
+        figure.chance = chance;
+        figure.samples = ratios.all().to_vec();
+        figure
+    }
+
+    pub(crate) fn goal(mut self, goal: Goal) -> Self {
+        self.goal = Some(goal);
         self
     }
 
@@ -116,6 +131,7 @@ impl Goal {
     fn is_met(self, value: f64) -> bool {
         match self {
             Self::Below(most) => value < most,
+            Self::AtMost(most) => value <= most,
             Self::AtLeast(least) => value >= least,
         }
     }
@@ -123,6 +139,7 @@ impl Goal {
     fn shown(self) -> String {
         match self {
             Self::Below(most) => format!("< {}", rounded(most)),
+            Self::AtMost(most) => format!("<= {}", rounded(most)),
             Self::AtLeast(least) => format!(">= {}", rounded(least)),
         }
     }
@@ -199,7 +216,10 @@ mod tests {
         let figure = Figure::new("ratio", 0.5, "times").goal(Goal::AtLeast(0.7));
         assert_eq!(figure.row()[3], ">= 0.70 MISSED");
         // Chance may have moved it across the goal.
-        let ratio = |value| Figure::new("ratio", value, "times").goal(Goal::AtLeast(0.7)).chance(0.4);
+        let ratio = |value| {
+            let figure = Figure::of_ratios("ratio", &Ratios::new(&[value], &[1.0]), 0.4);
+            figure.goal(Goal::AtLeast(0.7))
+        };
         assert_eq!(ratio(1.0).row()[3], ">= 0.70 cannot be told");
         assert_eq!(ratio(0.4).row()[3], ">= 0.70 cannot be told");
         assert_eq!(ratio(0.2).row()[3], ">= 0.70 MISSED");

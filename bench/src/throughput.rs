@@ -39,20 +39,8 @@ pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
     }
     let [on, off, off_again] = rates;
     let (ratio, equals) = (Ratios::new(&on, &off), Ratios::new(&off_again, &off));
-    let is_real = (ratio.median() - 1.0).abs() > equals.spread();
-    let (least, greatest) = ratio.range();
-    let verdict = match equals.spread() {
-        _ if is_real => "a real difference",
-        // It would hide a difference that matters.
-        chance if chance > 1.0 - LEFT => "whether there is a difference cannot be told",
-        _ => "no real difference",
-    };
     Ok(vec![
-        Figure::new("with notices over without, median", ratio.median(), "times")
-            .note(format!("{least:.2} to {greatest:.2}; {verdict}"))
-            .goal(Goal::AtLeast(LEFT))
-            .chance(equals.spread()),
-        Figure::new("two without, at most apart", equals.spread(), "times"),
+        Figure::of_ratios("with notices over without", &ratio, equals.chance()).goal(Goal::AtLeast(LEFT)),
         Figure::new("without", mean(&off), "pairs/s"),
     ])
 }
