@@ -46,18 +46,18 @@ impl Ratios {
     /// side of it is as likely as with so many tosses of a coin (Hahn and Meeker, *Statistical Intervals*, section 5.3).
     pub(crate) fn of_the_median(&self) -> (f64, f64) {
         let count = self.0.len();
-        let (mut likely, mut below, mut outside) =
-            (0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX)), 0.0, 0);
-        while outside < count / 2 {
+        let tosses = u32::try_from(count).unwrap_or(u32::MAX);
+        let (mut likely, mut below, mut outside) = (0.5_f64.powf(tosses.into()), 0.0, 0);
+        while outside < tosses / 2 {
             below += likely;
             if 2.0 * below > 0.05 {
                 break;
             }
             outside += 1;
-            likely *= (count - outside + 1) as f64 / outside as f64;
+            likely *= f64::from(tosses - outside + 1) / f64::from(outside);
         }
         let of = |at: usize| self.0.get(at).copied().unwrap_or(f64::NAN);
-        let outside = outside.max(1);
+        let outside = usize::try_from(outside.max(1)).unwrap_or(count);
         (of(outside - 1), of(count.saturating_sub(outside)))
     }
 

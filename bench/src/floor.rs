@@ -20,6 +20,15 @@ pub(crate) async fn join(place: &Place) -> Outcome<Box<dyn Party>> {
     })
 }
 
+/// What the engine calls its version.
+pub(crate) async fn version(place: &Place) -> Outcome<String> {
+    match place.engine {
+        Engine::Sqlite => Ok(rusqlite::version().to_owned()),
+        Engine::Postgres => postgres::version(&place.at).await,
+        Engine::Mariadb | Engine::Mysql => mysql::version(&place.at).await,
+    }
+}
+
 /// Names that nobody has had, all of one party.
 #[derive(Debug)]
 struct Names {

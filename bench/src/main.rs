@@ -1,5 +1,6 @@
 //! The benchmark, run as `cargo xtask bench`: questions put to each engine, and what they answered.
 
+mod chart;
 mod clock;
 mod crew;
 mod engine;
@@ -7,6 +8,7 @@ mod figures;
 mod floor;
 mod hand_over;
 mod idle;
+mod machine;
 mod observed;
 mod others;
 mod ours;
@@ -41,6 +43,9 @@ struct Arguments {
     /// Only these questions
     #[arg(long, value_enum)]
     question: Vec<Question>,
+    /// Draw a picture of each question in this folder
+    #[arg(long, value_name = "FOLDER")]
+    charts: Option<PathBuf>,
 }
 
 /// What is asked of an engine. Each has a file of its name.
@@ -100,6 +105,7 @@ async fn perform() -> Outcome<()> {
     let mut file = None;
     for engine in chosen(&arguments.engine) {
         let place = engine.place(scratch.path()).await?;
+        report.asked(engine, floor::version(&place).await?);
         for question in chosen(&arguments.question) {
             let title = format!("{} {}", engine.name(), question.name());
             let trial = Trial { place: &place, quick: arguments.quick, progress: Progress::new(&title) };
@@ -108,6 +114,9 @@ async fn perform() -> Outcome<()> {
             // A run that is broken off leaves what it has.
             file = Some(report.write(&folder)?);
         }
+    }
+    if let Some(folder) = &arguments.charts {
+        report.draw(folder)?;
     }
     println!("{}", report.table());
     if let Some(file) = file {
@@ -119,8 +128,8 @@ async fn perform() -> Outcome<()> {
 impl Question {
     async fn ask(self, trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
         match self {
-            Self::Statements => statements::ask(trial).await,
-            Self::Transactions => statements::ask_of_transactions(trial).await,
+            Self::Statements => statements::ask(trial),
+            Self::Transactions => statements::ask_of_transactions(trial),
             Self::HandOver => hand_over::ask(trial).await,
             Self::Throughput => throughput::ask(trial).await,
             Self::Takeover => takeover::ask(trial).await,

@@ -17,7 +17,7 @@ use transaction::Transactions;
 /// Much more than any statement takes.
 const WITHIN: Duration = Duration::from_secs(60);
 
-struct Store {
+struct Ours {
     place: Place,
     store: Arc<dyn LeaseStore>,
     name: LeaseName,
@@ -30,7 +30,7 @@ struct Store {
 }
 
 pub(crate) async fn join(place: &Place) -> Outcome<Box<dyn Party>> {
-    Ok(Box::new(Store {
+    Ok(Box::new(Ours {
         place: place.clone(),
         store: place.store().await?,
         name: LeaseName::new(&fresh_name("bench"))?,
@@ -43,7 +43,7 @@ pub(crate) async fn join(place: &Place) -> Outcome<Box<dyn Party>> {
     }))
 }
 
-impl Store {
+impl Ours {
     fn ttl(&mut self) -> Duration {
         Duration::from_millis(self.ttls.next().into())
     }
@@ -55,20 +55,18 @@ impl Store {
 }
 
 #[async_trait(?Send)]
-impl Party for Store {
+impl Party for Ours {
     async fn prepare(&mut self, job: Job) -> Outcome<()> {
         self.transactions = None;
         for before in [self.holder, self.somebody_else] {
             self.store.release(&self.name, &before, WITHIN).await?;
         }
-        match job {
-            Job::Transaction => self.transactions = Some(Transactions::begin(&self.place).await?),
-            _ => {
-                let is_somebody_elses = job == Job::Lost;
-                let holder = if is_somebody_elses { self.somebody_else } else { self.holder };
-                expect(self.claim(self.name.clone(), holder).await?, "claimed")?;
-            }
+        if job == Job::Transaction {
+            self.transactions = Some(Transactions::begin(&self.place).await?);
+            return Ok(());
         }
+        let holder = if job == Job::Lost { self.somebody_else } else { self.holder };
+        expect(self.claim(self.name.clone(), holder).await?, "claimed")?;
         if job == Job::Pair {
             self.store.release(&self.name, &self.holder, WITHIN).await?;
         }

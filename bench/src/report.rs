@@ -1,15 +1,19 @@
 //! What was measured, for people and for programs.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use comfy_table::{Table, presets};
+use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::Outcome;
+use crate::chart::{Bar, Chart, Row};
 use crate::engine::Engine;
 use crate::figures::{Ratios, millis, percentile};
+use crate::machine::Machine;
 
 /// One run of the benchmark.
 #[derive(Serialize)]
@@ -17,7 +21,9 @@ pub(crate) struct Report {
     /// Seconds since 1970 UTC.
     begun: u64,
     quick: bool,
-    processors: usize,
+    machine: Machine,
+    /// Each engine that was asked, with its version.
+    versions: BTreeMap<&'static str, String>,
     answers: Vec<Answer>,
 }
 
@@ -42,6 +48,8 @@ pub(crate) struct Figure {
     goal: Option<Goal>,
     /// How far the value may be off by mere chance, where that was measured.
     chance: f64,
+    /// Between which the value lies with 95 % or more, where that was measured.
+    range: Option<(f64, f64)>,
     /// All that it was made of.
     samples: Vec<f64>,
 }
@@ -64,6 +72,7 @@ impl Figure {
             note: String::new(),
             goal: None,
             chance: 0.0,
+            range: None,
             samples: Vec::new(),
         }
     }
@@ -93,6 +102,7 @@ impl Figure {
         let mut figure = Self::new(what, median, "times");
         figure.note = format!("{low:.2} to {high:.2}, chance {chance:.2}{verdict}");
         figure.chance = chance;
+        figure.range = Some((low, high));
         figure.samples = ratios.all().to_vec();
         figure
     }
@@ -158,8 +168,11 @@ impl Answer {
 impl Report {
     pub(crate) fn new(quick: bool) -> Self {
         let begun = UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
-        let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-        Self { begun, quick, processors, answers: Vec::new() }
+        Self { begun, quick, machine: Machine::read(), versions: BTreeMap::new(), answers: Vec::new() }
+    }
+
+    pub(crate) fn asked(&mut self, engine: Engine, version: String) {
+        self.versions.insert(engine.name(), version);
     }
 
     pub(crate) fn add(&mut self, answer: Answer) {
@@ -193,6 +206,60 @@ impl Report {
         let file = folder.join(format!("{}.json", self.begun));
         fs::write(&file, serde_json::to_string_pretty(self)? + "\n")?;
         Ok(file)
+    }
+}
+
+impl Goal {
+    fn bound(self) -> f64 {
+        match self {
+            Self::Below(bound) | Self::AtMost(bound) | Self::AtLeast(bound) => bound,
+        }
+    }
+}
+
+impl Report {
+    /// Writes a picture of each question to a file of its name in the folder.
+    pub(crate) fn draw(&self, folder: &Path) -> Outcome<()> {
+        fs::create_dir_all(folder)?;
+        let mut questions: Vec<&str> = Vec::new();
+        for answer in &self.answers {
+            if !answer.figures.is_empty() && !questions.contains(&answer.question.as_str()) {
+                questions.push(&answer.question);
+            }
+        }
+        for question in questions {
+            fs::write(folder.join(format!("{question}.svg")), self.chart(question)?.draw())?;
+        }
+        Ok(())
+    }
+
+    /// The figures that have the unit of the first: others would need a scale of their own.
+    fn chart(&self, question: &str) -> Outcome<Chart> {
+        let answers = || self.answers.iter().filter(|answer| answer.question == question);
+        let first = answers().flat_map(|answer| &answer.figures).next();
+        let unit = first.map_or("", |figure| figure.unit);
+        let mut rows: Vec<Row> = Vec::new();
+        for answer in answers() {
+            for figure in answer.figures.iter().filter(|figure| figure.unit == unit) {
+                let bar = Bar {
+                    engine: answer.engine,
+                    value: figure.value,
+                    shown: rounded(figure.value),
+                    range: figure.range,
+                    goal: figure.goal.map(Goal::bound),
+                };
+                match rows.iter_mut().find(|row| row.label == figure.what) {
+                    Some(row) => row.bars.push(bar),
+                    None => rows.push(Row { label: figure.what.clone(), bars: vec![bar] }),
+                }
+            }
+        }
+        let day = Timestamp::from_second(i64::try_from(self.begun)?)?.strftime("%Y-%m-%d");
+        let quick = if self.quick { ", in a hurry: not to be quoted" } else { "" };
+        let versions: Vec<String> =
+            self.versions.iter().map(|(engine, version)| format!("{engine} {version}")).collect();
+        let footer = vec![format!("{day}{quick}; {}", self.machine), versions.join("; ")];
+        Ok(Chart { title: question.to_owned(), unit, rows, footer })
     }
 }
 
@@ -246,5 +313,23 @@ mod tests {
         let read: serde_json::Value = serde_json::from_str(&file).unwrap();
         assert_eq!(read["answers"][0]["figures"][0]["samples"][1], 250.0);
         assert_eq!(read["answers"][1]["failure"], "it went away");
+    }
+
+    #[test]
+    fn the_picture_of_a_question_has_the_engines_side_by_side_and_one_unit() {
+        let mut report = Report::new(true);
+        for (engine, value) in [(Engine::Sqlite, 1.25), (Engine::Mysql, 1.5)] {
+            let figures = vec![Figure::new("renew", value, "times"), Figure::new("renew p50", 77.0, "µs")];
+            report.asked(engine, "9.9".to_owned());
+            report.add(Answer::new(engine, "statements".into(), Ok(figures)));
+        }
+        report.add(Answer::new(Engine::Mysql, "idle".into(), Err("it went away".into())));
+        let folder = tempfile::tempdir().unwrap();
+        report.draw(folder.path()).unwrap();
+        let svg = fs::read_to_string(folder.path().join("statements.svg")).unwrap();
+        assert!(svg.contains("1.25") && svg.contains("1.50") && svg.contains("mysql 9.9; sqlite 9.9"));
+        assert!(svg.contains("not to be quoted") && !svg.contains("77"));
+        assert_eq!(svg.matches(">renew<").count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

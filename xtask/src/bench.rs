@@ -22,6 +22,9 @@ pub(crate) struct Choice {
     /// Ask this question only (statements, transactions, hand-over, throughput, takeover, idle); may be given more than once
     #[arg(long)]
     question: Vec<String>,
+    /// Draw a picture of each question in docs/bench
+    #[arg(long)]
+    charts: bool,
 }
 
 const ENGINES: [Backend; 4] = [Backend::Sqlite, Backend::Postgres, Backend::Mariadb, Backend::Mysql];
@@ -51,6 +54,7 @@ fn step(choice: &Choice) -> Step {
     step.arguments.extend(choice.quick.then(|| "--quick".to_owned()));
     step.arguments.extend(choice.engine.iter().flat_map(|engine| ["--engine".to_owned(), name(*engine)]));
     step.arguments.extend(choice.question.iter().flat_map(|name| ["--question".to_owned(), name.clone()]));
+    step.arguments.extend(choice.charts.then(|| "--charts=docs/bench".to_owned()));
     step
 }
 
@@ -60,13 +64,13 @@ mod tests {
 
     #[test]
     fn the_benchmark_is_built_for_release_and_told_what_was_chosen() {
-        let choice = Choice { quick: false, engine: Vec::new(), question: Vec::new() };
+        let choice = Choice { quick: false, engine: Vec::new(), question: Vec::new(), charts: false };
         assert_eq!(step(&choice).to_string(), "cargo run --locked --release -p bench --");
         let engine = vec![Backend::Mariadb, Backend::Sqlite];
-        let choice = Choice { quick: true, engine, question: vec!["idle".to_owned()] };
+        let choice = Choice { quick: true, engine, question: vec!["idle".to_owned()], charts: true };
         assert_eq!(
             step(&choice).to_string(),
-            "cargo run --locked --release -p bench -- --quick --engine mariadb --engine sqlite --question idle"
+            "cargo run --locked --release -p bench -- --quick --engine mariadb --engine sqlite --question idle --charts=docs/bench"
         );
     }
 }

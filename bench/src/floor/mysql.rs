@@ -1,4 +1,4 @@
-//! mysql_async, each statement a transaction of its own, by the session's defaults.
+//! `mysql_async`, each statement a transaction of its own, by the session's defaults.
 
 use async_trait::async_trait;
 use mysql_async::prelude::Queryable;
@@ -25,6 +25,13 @@ pub(super) struct Floor {
     write: Statement,
     names: Names,
     ttls: Ttls,
+}
+
+pub(super) async fn version(url: &str) -> Outcome<String> {
+    let mut connection = Conn::new(Opts::from_url(url)?).await?;
+    let version: Option<String> = connection.query_first("SELECT VERSION()").await?;
+    connection.disconnect().await?;
+    Ok(version.unwrap_or_default())
 }
 
 impl Floor {

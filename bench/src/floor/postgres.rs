@@ -24,10 +24,20 @@ pub(super) struct Floor {
     ttls: Ttls,
 }
 
+async fn connect(url: &str) -> Outcome<Client> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+pub(super) async fn version(url: &str) -> Outcome<String> {
+    let row = connect(url).await?.query_one("SHOW server_version", &[]).await?;
+    Ok(row.try_get(0)?)
+}
+
 impl Floor {
     pub(super) async fn open(url: &str) -> Outcome<Self> {
-        let (mut client, connection) = tokio_postgres::connect(url, NoTls).await?;
-        tokio::spawn(connection);
+        let mut client = connect(url).await?;
         // Of several at once only one makes it.
         let making = client.transaction().await?;
         making.batch_execute(&format!("SELECT pg_advisory_xact_lock(20261130); {TABLE}")).await?;
