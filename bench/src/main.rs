@@ -8,6 +8,7 @@ mod figures;
 mod floor;
 mod hand_over;
 mod idle;
+mod instructions;
 mod machine;
 mod observed;
 mod others;
@@ -55,6 +56,8 @@ enum Question {
     Statements,
     /// A guarded transaction against a bare one
     Transactions,
+    /// What the library takes over the bare driver
+    Instructions,
     /// From the start of a release in one process to the work starting in another
     HandOver,
     /// Releases and claims of sixteen at once, with notices and without
@@ -82,8 +85,14 @@ impl Trial<'_> {
 }
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(instructions::SUBCOMMAND) {
+        return ended(instructions::serve(&std::env::args().skip(2).collect::<Vec<_>>()));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let outcome = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(perform()));
+    ended(runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(perform())))
+}
+
+fn ended(outcome: Outcome<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -130,6 +139,7 @@ impl Question {
         match self {
             Self::Statements => statements::ask(trial),
             Self::Transactions => statements::ask_of_transactions(trial),
+            Self::Instructions => instructions::ask(trial),
             Self::HandOver => hand_over::ask(trial).await,
             Self::Throughput => throughput::ask(trial).await,
             Self::Takeover => takeover::ask(trial).await,

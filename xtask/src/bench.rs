@@ -19,7 +19,7 @@ pub(crate) struct Choice {
     /// Measure this engine only; may be given more than once
     #[arg(long, value_parser = engine())]
     engine: Vec<Backend>,
-    /// Ask this question only (statements, transactions, hand-over, throughput, takeover, idle); may be given more than once
+    /// Ask this question only (statements, transactions, instructions, hand-over, throughput, takeover, idle); may be given more than once
     #[arg(long)]
     question: Vec<String>,
     /// Draw a picture of each question in docs/bench
@@ -50,7 +50,10 @@ pub(crate) fn run(root: &Path, choice: &Choice) -> Result<(), Failure> {
 }
 
 fn step(choice: &Choice) -> Step {
-    let mut step = Step::new("benchmark", &["run", "--locked", "--release", "-p", "bench", "--"]);
+    let mut step = Step::new(
+        "benchmark",
+        &["run", "--locked", "--release", "-p", "bench", "--features", "under-valgrind", "--"],
+    );
     step.arguments.extend(choice.quick.then(|| "--quick".to_owned()));
     step.arguments.extend(choice.engine.iter().flat_map(|engine| ["--engine".to_owned(), name(*engine)]));
     step.arguments.extend(choice.question.iter().flat_map(|name| ["--question".to_owned(), name.clone()]));
@@ -65,12 +68,15 @@ mod tests {
     #[test]
     fn the_benchmark_is_built_for_release_and_told_what_was_chosen() {
         let choice = Choice { quick: false, engine: Vec::new(), question: Vec::new(), charts: false };
-        assert_eq!(step(&choice).to_string(), "cargo run --locked --release -p bench --");
+        assert_eq!(
+            step(&choice).to_string(),
+            "cargo run --locked --release -p bench --features under-valgrind --"
+        );
         let engine = vec![Backend::Mariadb, Backend::Sqlite];
         let choice = Choice { quick: true, engine, question: vec!["idle".to_owned()], charts: true };
         assert_eq!(
             step(&choice).to_string(),
-            "cargo run --locked --release -p bench -- --quick --engine mariadb --engine sqlite --question idle --charts=docs/bench"
+            "cargo run --locked --release -p bench --features under-valgrind -- --quick --engine mariadb --engine sqlite --question idle --charts=docs/bench"
         );
     }
 }
