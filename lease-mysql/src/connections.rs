@@ -133,10 +133,11 @@ impl Connections {
         flight: Flight,
     ) -> Result<Vec<Answer>, StoreError> {
         let this = Arc::clone(self);
-        self.run(Box::pin(async move {
+        self.run(async move {
             let before = Mutex::new(None);
-            limit.insist(repeat, || this.once(lane, &limit, &flight, &before)).await
-        }))
+            // Apart in memory: it is large, and what is around it is moved several times on its way to the thread.
+            limit.insist(repeat, || Box::pin(this.once(lane, &limit, &flight, &before))).await
+        })
         .await
     }
 

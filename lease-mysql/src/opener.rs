@@ -82,7 +82,8 @@ impl managed::Manager for Opener {
     async fn create(&self) -> Result<Connection, StoreError> {
         // Taken before, for what begins now may hang together with those that are found to hang.
         let born = self.generation.now();
-        let (conn, product) = open(&self.target).await.map_err(StoreError::without_effect)?;
+        // Apart in memory: it is large, and the future of every statement would be.
+        let (conn, product) = Box::pin(open(&self.target)).await.map_err(StoreError::without_effect)?;
         // A server is one or the other for good.
         let _ = self.product.set(product);
         Ok(Connection { conn, born, generation: self.generation.clone(), used: Instant::now() })

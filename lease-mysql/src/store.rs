@@ -478,3 +478,17 @@ fn unfinished_row(row: &Row) -> Result<Option<UnfinishedSlot>, StoreError> {
     let name = name.parse().map_err(|_| lease_core::store::damaged("", "name", "no name of a lease"))?;
     Ok(slot.map(|slot| UnfinishedSlot { name, slot, term }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It is moved several times on its way to the store's thread.
+    #[test]
+    fn the_future_of_a_statement_is_small() {
+        let store = MysqlStore::open("mysql://user@host/database").unwrap();
+        let limit = store.limit(PATIENCE);
+        let size = size_of_val(&store.send(Lane::Other, Repeat::Always, limit, Flight::Many(Vec::new())));
+        assert!(size <= 2_048, "{size}");
+    }
+}

@@ -131,7 +131,8 @@ impl Manager for Opener {
     type Error = StoreError;
 
     async fn create(&self) -> Result<Connection, StoreError> {
-        self.open().await
+        // Apart in memory: it is large, and the future of every statement would be.
+        Box::pin(self.open()).await
     }
 
     /// Without a round trip.

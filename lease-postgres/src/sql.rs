@@ -48,16 +48,18 @@ const CLOCK: &str = "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM cloc
 ///
 /// On a standby this fails, so that nothing is read there either.
 pub(crate) fn begin(lock_timeout_ms: u128, mark: Option<&str>) -> String {
-    let is_ours = mark.map_or_else(String::new, |mark| {
-        format!("; SELECT 1 / (coalesce(current_setting('lease.session', true), '') = '{mark}')::integer")
-    });
+    // 1 in a session that bears it.
+    let is_ours = mark.map_or_else(
+        || "1".to_owned(),
+        |mark| format!("(coalesce(current_setting('lease.session', true), '') = '{mark}')::integer"),
+    );
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
          SET LOCAL search_path = pg_catalog, pg_temp; \
          SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on; \
          SET LOCAL idle_in_transaction_session_timeout = '10s'; \
-         SELECT set_config('lock_timeout', CASE WHEN now() = statement_timestamp() THEN '{lock_timeout_ms}' \
-                           ELSE 'a transaction was left open' END, true){is_ours}"
+         SELECT set_config('lock_timeout', CASE WHEN now() = statement_timestamp() \
+                           THEN ({lock_timeout_ms} / {is_ours})::text ELSE 'a transaction was left open' END, true)"
     )
 }
 

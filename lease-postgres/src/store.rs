@@ -179,7 +179,8 @@ impl PostgresStore {
     ) -> Result<Vec<Row>, StoreError> {
         self.run(move |shared| async move {
             let limit = shared.limit(within);
-            limit.insist(repeat, || shared.connections.ask(lane, &limit, &question)).await
+            // Apart in memory: it is large, and what is around it is moved several times on its way to the thread.
+            limit.insist(repeat, || Box::pin(shared.connections.ask(lane, &limit, &question))).await
         })
         .await
     }
@@ -534,4 +535,18 @@ impl LeaseStore for PostgresStore {
 fn no_thread(error: std::io::Error) -> StoreError {
     let message = format!("no thread can be started: {error}");
     StoreError::new(ErrorKind::Unavailable, message).with_source(error).without_effect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It is moved several times on its way to the store's thread.
+    #[test]
+    fn the_future_of_a_statement_is_small() {
+        let store = PostgresStore::open("postgres://host/database").unwrap();
+        let question = Question::new(sql::IS_STANDBY.to_owned(), []);
+        let size = size_of_val(&store.ask(Lane::Other, Repeat::Always, PATIENCE, question));
+        assert!(size <= 2_048, "{size}");
+    }
 }
