@@ -126,8 +126,8 @@ async fn perform() -> Outcome<()> {
 impl Question {
     async fn ask(self, trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
         match self {
-            Self::Statements => statements::ask(trial).await,
-            Self::Transactions => statements::ask_of_transactions(trial).await,
+            Self::Statements => statements::ask(trial),
+            Self::Transactions => statements::ask_of_transactions(trial),
             Self::HandOver => hand_over::ask(trial).await,
             Self::Throughput => throughput::ask(trial).await,
             Self::Takeover => takeover::ask(trial).await,

@@ -61,13 +61,12 @@ impl Party for Store {
         for before in [self.holder, self.somebody_else] {
             self.store.release(&self.name, &before, WITHIN).await?;
         }
-        match job {
-            Job::Transaction => self.transactions = Some(Transactions::begin(&self.place).await?),
-            _ => {
-                let is_somebody_elses = job == Job::Lost;
-                let holder = if is_somebody_elses { self.somebody_else } else { self.holder };
-                expect(self.claim(self.name.clone(), holder).await?, "claimed")?;
-            }
+        if job == Job::Transaction {
+            self.transactions = Some(Transactions::begin(&self.place).await?);
+        } else {
+            let is_somebody_elses = job == Job::Lost;
+            let holder = if is_somebody_elses { self.somebody_else } else { self.holder };
+            expect(self.claim(self.name.clone(), holder).await?, "claimed")?;
         }
         if job == Job::Pair {
             self.store.release(&self.name, &self.holder, WITHIN).await?;

@@ -20,7 +20,7 @@ const SIZES: [usize; 2] = [1, 16];
 /// What a lease may cost over the floor.
 const MOST: f64 = 1.05;
 
-pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
+pub(crate) fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
     let mut figures = Vec::new();
     for size in SIZES {
         let crews = Crews::gather(trial, &WHO, size);
@@ -33,7 +33,7 @@ pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
 }
 
 /// A transaction with one write, with a lease and without.
-pub(crate) async fn ask_of_transactions(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
+pub(crate) fn ask_of_transactions(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
     let most = match trial.place.engine {
         Engine::Postgres => 1.12,
         Engine::Mariadb | Engine::Mysql => 1.42,

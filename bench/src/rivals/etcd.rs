@@ -25,6 +25,11 @@ use messages::{Done, Grant, Granted, Kept, Lock, Locked, OfLease, Unlock};
 /// Much longer than a pair takes.
 const TTL: Duration = Duration::from_secs(60);
 
+/// As often as etcd's own client does it.
+pub(crate) fn kept_alive_every(ttl: Duration) -> Duration {
+    ttl / 3
+}
+
 #[derive(Clone)]
 pub(crate) struct Client(Grpc<Channel>);
 
@@ -44,7 +49,7 @@ impl Client {
     ) -> Outcome<T> {
         let (mut client, beside) = (self.clone(), self.clone());
         let lease = client.grant(ttl).await?;
-        let hold = async {
+        let life = async {
             let key = client.lock(name, lease).await?;
             let worked = work.await;
             // This alone frees the name, and so comes first.
@@ -53,8 +58,8 @@ impl Client {
             Outcome::Ok(worked)
         };
         tokio::select! {
-            held = hold => held,
-            Err(error) = beside.keep_alive(lease, ttl / 3) => Err(error),
+            held = life => held,
+            Err(error) = beside.keep_alive(lease, kept_alive_every(ttl)) => Err(error),
         }
     }
 
