@@ -54,7 +54,8 @@ impl Ratios {
                 break;
             }
             outside += 1;
-            likely *= (count - outside + 1) as f64 / outside as f64;
+            let number = |count| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+            likely *= number(count - outside + 1) / number(outside);
         }
         let of = |at: usize| self.0.get(at).copied().unwrap_or(f64::NAN);
         let outside = outside.max(1);

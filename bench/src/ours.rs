@@ -17,7 +17,7 @@ use transaction::Transactions;
 /// Much more than any statement takes.
 const WITHIN: Duration = Duration::from_secs(60);
 
-struct Store {
+struct Ours {
     place: Place,
     store: Arc<dyn LeaseStore>,
     name: LeaseName,
@@ -30,7 +30,7 @@ struct Store {
 }
 
 pub(crate) async fn join(place: &Place) -> Outcome<Box<dyn Party>> {
-    Ok(Box::new(Store {
+    Ok(Box::new(Ours {
         place: place.clone(),
         store: place.store().await?,
         name: LeaseName::new(&fresh_name("bench"))?,
@@ -43,7 +43,7 @@ pub(crate) async fn join(place: &Place) -> Outcome<Box<dyn Party>> {
     }))
 }
 
-impl Store {
+impl Ours {
     fn ttl(&mut self) -> Duration {
         Duration::from_millis(self.ttls.next().into())
     }
@@ -55,7 +55,7 @@ impl Store {
 }
 
 #[async_trait(?Send)]
-impl Party for Store {
+impl Party for Ours {
     async fn prepare(&mut self, job: Job) -> Outcome<()> {
         self.transactions = None;
         for before in [self.holder, self.somebody_else] {

@@ -1,4 +1,4 @@
-//! mysql_async, each statement a transaction of its own, by the session's defaults.
+//! `mysql_async`, each statement a transaction of its own, by the session's defaults.
 
 use async_trait::async_trait;
 use mysql_async::prelude::Queryable;
