@@ -90,6 +90,8 @@ fn compare(trial: &Trial<'_>, rivals: &[Rival], size: usize) -> Outcome<Vec<Figu
     let mut figures = Vec::new();
     for (rival, measured) in rivals.iter().zip(theirs) {
         let ratios = Ratios::new(numbers(ours), numbers(measured));
+        // Of a ratio far from 1 it is as large a part.
+        let chance = chance * ratios.median();
         let mut over = Figure::of_ratios(format!("{at} over {}, {what}", rival.name), &ratios, chance);
         if let Some(most) = rival.most(trial.place.engine).filter(|_| size == 1) {
             over = over.goal(Goal::AtMost(most));

@@ -70,7 +70,7 @@ pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
         Figure::of_times("after the expiry,", &took, 100).goal(Goal::Below(50.0)),
     ];
     if let Some(etcd) = etcd {
-        let set_to = format!("ttl {TTL:?}, renewed every {:?}", timings.renew());
+        let set_to = format!("ttl {TTL:?}, renewed every {:.2?}", timings.renew());
         figures.extend(
             [50, 100].map(|part| Figure::of_times("from the kill,", &since_kill, part).also(&set_to)),
         );
