@@ -3,6 +3,7 @@
 mod chart;
 mod clock;
 mod crew;
+mod crews;
 mod engine;
 mod figures;
 mod floor;
@@ -16,6 +17,7 @@ mod ours;
 mod party;
 mod progress;
 mod report;
+mod rivals;
 mod statements;
 mod takeover;
 mod throughput;
@@ -66,6 +68,8 @@ enum Question {
     Takeover,
     /// What it costs to wait for a name
     Idle,
+    /// Claims and releases, against what people would use instead
+    Rivals,
 }
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -73,6 +77,8 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 /// What a question is asked with.
 struct Trial<'a> {
     place: &'a Place,
+    /// A folder that is gone with this run.
+    scratch: &'a Path,
     quick: bool,
     progress: Progress,
 }
@@ -117,7 +123,8 @@ async fn perform() -> Outcome<()> {
         report.asked(engine, floor::version(&place).await?);
         for question in chosen(&arguments.question) {
             let title = format!("{} {}", engine.name(), question.name());
-            let trial = Trial { place: &place, quick: arguments.quick, progress: Progress::new(&title) };
+            let progress = Progress::new(&title);
+            let trial = Trial { place: &place, scratch: scratch.path(), quick: arguments.quick, progress };
             // One that fails does not take the others' figures along.
             report.add(Answer::new(engine, question.name(), question.ask(&trial).await));
             // A run that is broken off leaves what it has.
@@ -144,6 +151,7 @@ impl Question {
             Self::Throughput => throughput::ask(trial).await,
             Self::Takeover => takeover::ask(trial).await,
             Self::Idle => idle::ask(trial).await,
+            Self::Rivals => rivals::ask(trial).await,
         }
     }
 

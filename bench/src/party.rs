@@ -6,6 +6,7 @@ use crate::Outcome;
 use crate::engine::Place;
 use crate::floor;
 use crate::ours;
+use crate::rivals;
 
 /// What is measured of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,14 @@ pub(crate) enum Who {
     Floor,
     /// This library's store.
     Store,
+    /// etcd's lock service, at a port of the loopback.
+    Etcd { port: u16 },
+    /// A key of Redis, at a port of the loopback.
+    Redis { port: u16 },
+    /// PostgreSQL's advisory lock through the bare driver.
+    Advisory,
+    /// The same through sqlx.
+    Sqlx,
 }
 
 /// Does the jobs one after another. Lives on one thread, in a runtime of its own.
@@ -48,6 +57,10 @@ impl Who {
         match self {
             Self::Floor => floor::join(place).await,
             Self::Store => ours::join(place).await,
+            Self::Etcd { port } => rivals::join_etcd(port).await,
+            Self::Redis { port } => rivals::join_redis(port).await,
+            Self::Advisory => rivals::join_advisory(place).await,
+            Self::Sqlx => rivals::join_sqlx(place).await,
         }
     }
 }

@@ -77,6 +77,11 @@ impl Figure {
         }
     }
 
+    /// One that could not be measured, and why.
+    pub(crate) fn missing(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
+        Self::new(what, f64::NAN, "").note(format!("not measured: {why}"))
+    }
+
     /// A percentile of times, in milliseconds; 100 is the longest.
     pub(crate) fn of_times(what: &str, samples: &[Duration], hundredths: usize) -> Self {
         let value = percentile(samples, hundredths).map_or(f64::NAN, millis);
@@ -117,6 +122,14 @@ impl Figure {
         self
     }
 
+    /// With this in its note too.
+    pub(crate) fn also(mut self, what: &str) -> Self {
+        if !what.is_empty() {
+            self.note = if self.note.is_empty() { what.to_owned() } else { format!("{}; {what}", self.note) };
+        }
+        self
+    }
+
     fn row(&self) -> [String; 4] {
         let (goal, met) = match self.goal {
             None => (String::new(), ""),
@@ -131,9 +144,12 @@ impl Figure {
                 (goal.shown(), verdict)
             }
         };
-        [self.what.clone(), format!("{} {}", rounded(self.value), self.unit), self.note.clone(), {
-            format!("{goal} {met}").trim().to_owned()
-        }]
+        let value = if self.value.is_nan() {
+            "none".to_owned()
+        } else {
+            format!("{} {}", rounded(self.value), self.unit)
+        };
+        [self.what.clone(), value, self.note.clone(), { format!("{goal} {met}").trim().to_owned() }]
     }
 }
 
@@ -179,8 +195,10 @@ impl Report {
         self.answers.push(answer);
     }
 
+    /// Whether something was asked and is not answered, be it one figure.
     pub(crate) fn has_failed(&self) -> bool {
-        self.answers.iter().any(|answer| answer.failure.is_some())
+        let lacks = |answer: &Answer| answer.figures.iter().any(|figure| figure.value.is_nan());
+        self.answers.iter().any(|answer| answer.failure.is_some() || lacks(answer))
     }
 
     pub(crate) fn table(&self) -> String {
@@ -293,6 +311,18 @@ mod tests {
         assert_eq!(ratio(1.2).row()[3], ">= 0.70 met");
         // What could not be measured has met nothing.
         assert!(!Goal::Below(10.0).is_met(f64::NAN) && !Goal::AtLeast(0.7).is_met(f64::NAN));
+    }
+
+    #[test]
+    fn a_figure_that_is_missing_says_why_and_is_a_failure() {
+        let figure = Figure::missing("etcd hand-over", "it is not installed");
+        assert_eq!(figure.row(), ["etcd hand-over", "none", "not measured: it is not installed", ""]);
+        let mut report = Report::new(true);
+        report.add(Answer::new(Engine::Sqlite, "rivals".into(), Ok(vec![Figure::new("one", 1.0, "ms")])));
+        assert!(!report.has_failed());
+        report.add(Answer::new(Engine::Sqlite, "rivals".into(), Ok(vec![figure])));
+        assert!(report.has_failed());
+        assert_eq!(Figure::new("a", 1.0, "ms").also("").also("b").also("c").row()[2], "b; c");
     }
 
     #[test]

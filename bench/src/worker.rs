@@ -2,10 +2,12 @@
 //!
 //! It is told by lines on its standard input and tells by lines on its standard output.
 
+use std::convert::Infallible;
+use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -14,10 +16,14 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::engine::{Engine, Place};
 use crate::observed::{Notifying, ObservedStore};
+use crate::rivals::etcd;
 use crate::{Outcome, clock};
 
 /// How this program is called to be one.
 pub(crate) const SUBCOMMAND: &str = "worker-of-the-benchmark";
+
+/// In the place of an engine's name.
+const ETCD: &str = "etcd";
 
 /// Longer than any run.
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -42,9 +48,18 @@ impl Worker {
     /// Starts one for a name, and waits until it has its store.
     pub(crate) fn start(place: &Place, name: &str, timings: &Timings, notifying: Notifying) -> Outcome<Self> {
         let notifying = if notifying == Notifying::On { "on" } else { "off" };
+        Self::spawn([place.engine.name(), &place.at, name, &millis(timings.ttl()), notifying])
+    }
+
+    /// Starts one that does the same with etcd, and knows no cost.
+    pub(crate) fn start_etcd(port: u16, name: &str, ttl: Duration) -> Outcome<Self> {
+        Self::spawn([ETCD, &port.to_string(), name, &millis(ttl), "on"])
+    }
+
+    fn spawn(words: [&str; 5]) -> Outcome<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args([SUBCOMMAND, place.engine.name(), &place.at, name])
-            .args([&timings.ttl().as_millis().to_string(), notifying])
+            .arg(SUBCOMMAND)
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -81,11 +96,12 @@ impl Worker {
         Ok(Cost { statements, processor, sleeps: next()?? })
     }
 
-    /// Kills it as a crash would.
-    pub(crate) fn kill(mut self) -> Outcome<()> {
+    /// Kills it as a crash would; answers when that began.
+    pub(crate) fn kill(mut self) -> Outcome<Duration> {
+        let killed = clock::now();
         self.child.kill()?;
         self.child.wait()?;
-        Ok(())
+        Ok(killed)
     }
 
     fn order(&mut self, order: &str) -> Outcome<()> {
@@ -109,54 +125,84 @@ impl Drop for Worker {
     }
 }
 
+fn millis(ttl: Duration) -> String {
+    ttl.as_millis().to_string()
+}
+
+/// By what a worker has its name.
+#[derive(Clone)]
+enum Locks {
+    Ours { leases: Leases, statements: Arc<AtomicU64> },
+    Etcd { client: etcd::Client, ttl: Duration },
+}
+
 /// The life of a worker: until its standard input is closed.
 pub(crate) async fn serve(words: Vec<String>) -> Outcome<()> {
     let [engine, at, name, ttl, notifying] = &words[..] else {
         return Err("a worker wants engine, place, name, ttl in milliseconds, and `on` or `off`".into());
     };
-    let place = Place { engine: Engine::from_str(engine, false)?, at: at.clone() };
-    let notifying = if notifying == "on" { Notifying::On } else { Notifying::Off };
-    let store = ObservedStore::new(place.store().await?, notifying);
-    let statements = store.count();
-    let timings = Timings::from_ttl(Duration::from_millis(ttl.parse()?))?;
-    let leases = Leases::builder(store).timings(timings).build()?;
+    let ttl = Duration::from_millis(ttl.parse()?);
+    let locks = if engine == ETCD {
+        Locks::Etcd { client: etcd::Client::connect(at.parse()?).await?, ttl }
+    } else {
+        let place = Place { engine: Engine::from_str(engine, false)?, at: at.clone() };
+        let notifying = if notifying == "on" { Notifying::On } else { Notifying::Off };
+        let store = ObservedStore::new(place.store().await?, notifying);
+        let statements = store.count();
+        let leases = Leases::builder(store).timings(Timings::from_ttl(ttl)?).build()?;
+        Locks::Ours { leases, statements }
+    };
     let end = Arc::new(Notify::new());
     let mut orders = orders();
     println!("ready");
     while let Some(order) = orders.recv().await {
-        match order.as_str() {
-            "acquire" => {
-                let (leases, name, end) = (leases.clone(), name.clone(), Arc::clone(&end));
+        match (order.as_str(), &locks) {
+            ("acquire", locks) => {
+                let (locks, name, end) = (locks.clone(), name.clone(), Arc::clone(&end));
                 tokio::spawn(async move {
-                    if let Err(error) = hold_once(&leases, &name, end).await {
-                        println!("failed {error}");
+                    match locks.hold_once(&name, work(end)).await {
+                        Ok(ended) => println!("ended {}", ended.as_nanos()),
+                        Err(error) => println!("failed {error}"),
                     }
                 });
             }
-            "end" => end.notify_one(),
-            "cost" => {
+            ("end", _) => end.notify_one(),
+            ("cost", Locks::Ours { statements, .. }) => {
                 let (asked, used) = (statements.load(Ordering::Relaxed), clock::used().as_nanos());
                 println!("cost {asked} {used} {}", sleeps());
             }
-            other => return Err(format!("a worker knows no {other:?}").into()),
+            (other, _) => return Err(format!("a worker knows no {other:?}").into()),
         }
     }
     Ok(())
 }
 
-async fn hold_once(leases: &Leases, name: &str, end: Arc<Notify>) -> Outcome<()> {
-    let Claimed::Granted(lease) = leases.acquire(name, DAY).await? else {
-        return Err("a day was too short".into());
-    };
-    let work = |_: Tenure| async move {
-        println!("started {}", clock::now().as_nanos());
-        end.notified().await;
-        // Told later: the pipe is not part of what is measured.
-        Ok::<_, std::convert::Infallible>(clock::now())
-    };
-    let ending = lease.run(work).await.map_err(|error| error.to_string())?;
-    println!("ended {}", ending.as_nanos());
-    Ok(())
+/// Answers when it ended.
+async fn work(end: Arc<Notify>) -> Duration {
+    println!("started {}", clock::now().as_nanos());
+    end.notified().await;
+    // Told later: the pipe is not part of what is measured.
+    clock::now()
+}
+
+impl Locks {
+    /// Waits for the name, works, and gives it back.
+    async fn hold_once(
+        &self,
+        name: &str,
+        work: impl Future<Output = Duration> + Send + 'static,
+    ) -> Outcome<Duration> {
+        match self {
+            Self::Ours { leases, .. } => {
+                let Claimed::Granted(lease) = leases.acquire(name, DAY).await? else {
+                    return Err("a day was too short".into());
+                };
+                let work = |_: Tenure| async move { Ok::<_, Infallible>(work.await) };
+                Ok(lease.run(work).await.map_err(|error| error.to_string())?)
+            }
+            Self::Etcd { client, ttl } => client.hold(name, *ttl, work).await,
+        }
+    }
 }
 
 /// The lines of standard input, read on a thread that may block.

@@ -39,14 +39,27 @@ pub fn install_tools(product: Product, say: &dyn Fn(&str)) -> Result<(), Error> 
     }
     for (package, found) in tools {
         if found.is_none() {
-            let around = if package == "pgbouncer" { WITHOUT_SERVICE } else { "" };
-            install_first(&[&[package]], around, say).map_err(|error| {
-                let by_hand = format!("on Debian and Ubuntu `sudo apt-get install {package}`");
-                not_installed(package, &by_hand, &error)
-            })?;
+            let around = if package == "pgbouncer" { without_service(package) } else { String::new() };
+            install_package(package, &around, say)?;
         }
     }
     Ok(())
+}
+
+/// Installs a program from the system's package, if it is missing. The package's service is not started, nor will it be
+/// with the machine.
+pub fn install_program(program: &str, package: &str, service: &str, say: &dyn Fn(&str)) -> Result<(), Error> {
+    match binaries::program(program) {
+        Some(_) => Ok(()),
+        None => install_package(package, &without_service(service), say),
+    }
+}
+
+fn install_package(package: &str, before: &str, say: &dyn Fn(&str)) -> Result<(), Error> {
+    install_first(&[&[package]], before, say).map_err(|error| {
+        let by_hand = format!("on Debian and Ubuntu `sudo apt-get install {package}`");
+        not_installed(package, &by_hand, &error)
+    })
 }
 
 /// The way out comes before what apt says, which may take many lines.
@@ -75,10 +88,13 @@ fn without_cluster(file: &str) -> String {
     )
 }
 
-/// Debian's package would have its service start with the machine.
-const WITHOUT_SERVICE: &str = "\
-trap '{ systemctl disable pgbouncer || update-rc.d pgbouncer disable; } >/dev/null 2>&1' EXIT
-trap 'exit 1' INT TERM HUP";
+/// Debian's packages would have their services start with the machine.
+fn without_service(service: &str) -> String {
+    format!(
+        "trap '{{ systemctl disable {service} || update-rc.d {service} disable; }} >/dev/null 2>&1' EXIT\n\
+         trap 'exit 1' INT TERM HUP"
+    )
+}
 
 /// Installs the first of these sets of packages that the system knows, with this shell script before.
 fn install_first(sets: &[&[&str]], before: &str, say: &dyn Fn(&str)) -> Result<(), Error> {

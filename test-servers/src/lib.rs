@@ -24,9 +24,10 @@ mod zones;
 
 pub use clock::ProcessClock;
 pub use error::Error;
-pub use install::{install, install_tools};
+pub use install::{install, install_program, install_tools};
 pub use kept::{Kept, Left, down, kept, left, up};
 pub use pgbouncer::PgBouncer;
+pub use port::free as free_port;
 pub use product::Product;
 pub use server::{Server, Setup};
 pub use shared::shared;

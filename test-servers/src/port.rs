@@ -9,7 +9,7 @@ use crate::Error;
 const PORTS: std::ops::Range<u16> = 15_000..32_000;
 
 /// A loopback port that nobody listens on.
-pub(crate) fn free() -> Result<u16, Error> {
+pub fn free() -> Result<u16, Error> {
     let start = RandomState::new().hash_one(std::process::id());
     let count = u64::from(PORTS.end - PORTS.start);
     for step in 0..1000 {

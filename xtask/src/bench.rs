@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use test_servers::install_program;
 
 use crate::backend::Backend;
-use crate::step::{Failure, Step, require};
+use crate::step::{Failure, Step, announce, require};
 use crate::{db, servers};
 
 /// What is measured.
@@ -19,7 +20,7 @@ pub(crate) struct Choice {
     /// Measure this engine only; may be given more than once
     #[arg(long, value_parser = engine())]
     engine: Vec<Backend>,
-    /// Ask this question only (statements, transactions, instructions, hand-over, throughput, takeover, idle); may be given more than once
+    /// Ask this question only (statements, transactions, instructions, hand-over, throughput, takeover, idle, rivals); may be given more than once
     #[arg(long)]
     question: Vec<String>,
     /// Draw a picture of each question in docs/bench
@@ -38,6 +39,32 @@ fn name(engine: Backend) -> String {
     engine.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
+/// What people use instead, and leases are compared with: a program of a package of the system's.
+#[derive(Debug, PartialEq, Eq)]
+struct Rival {
+    program: &'static str,
+    package: &'static str,
+    service: &'static str,
+}
+
+const ETCD: Rival = Rival { program: "etcd", package: "etcd-server", service: "etcd" };
+const REDIS: Rival = Rival { program: "redis-server", package: "redis-server", service: "redis-server" };
+
+/// Those that the chosen questions are about.
+fn rivals(choice: &Choice) -> Vec<Rival> {
+    let asks =
+        |question: &str| choice.question.is_empty() || choice.question.iter().any(|name| name == question);
+    let is_on_postgres = choice.engine.is_empty() || choice.engine.contains(&Backend::Postgres);
+    let mut rivals = Vec::new();
+    if asks("rivals") || is_on_postgres && (asks("hand-over") || asks("takeover")) {
+        rivals.push(ETCD);
+    }
+    if asks("rivals") {
+        rivals.push(REDIS);
+    }
+    rivals
+}
+
 pub(crate) fn run(root: &Path, choice: &Choice) -> Result<(), Failure> {
     let since = Instant::now();
     let engines = if choice.engine.is_empty() { &ENGINES[..] } else { &choice.engine };
@@ -46,6 +73,11 @@ pub(crate) fn run(root: &Path, choice: &Choice) -> Result<(), Failure> {
         require(db::TOOLS)?;
     }
     let servers = servers::provide(&products, since)?;
+    for Rival { program, package, service } in rivals(choice) {
+        if let Err(error) = install_program(program, package, service, &|what| announce(since, what)) {
+            announce(since, &format!("there will be no figure of {program}, but all others: {error}"));
+        }
+    }
     step(choice).run(root, since, &servers.environment)
 }
 
@@ -78,5 +110,18 @@ mod tests {
             step(&choice).to_string(),
             "cargo run --locked --release -p bench --features under-valgrind -- --quick --engine mariadb --engine sqlite --question idle --charts=docs/bench"
         );
+    }
+
+    #[test]
+    fn only_what_is_compared_with_is_installed() {
+        let of = |engine: &[Backend], question: &[&str]| {
+            let question = question.iter().map(ToString::to_string).collect();
+            rivals(&Choice { quick: true, engine: engine.to_vec(), question, charts: false })
+        };
+        assert_eq!(of(&[], &[]), [ETCD, REDIS]);
+        assert_eq!(of(&[Backend::Sqlite], &["idle", "rivals"]), [ETCD, REDIS]);
+        assert_eq!(of(&[Backend::Postgres], &["hand-over"]), [ETCD]);
+        assert_eq!(of(&[Backend::Sqlite], &["hand-over", "takeover"]), []);
+        assert_eq!(of(&[], &["statements"]), []);
     }
 }
