@@ -2,17 +2,24 @@
 
 mod clock;
 mod crew;
+mod database;
+mod day;
 mod engine;
 mod figures;
 mod floor;
+mod growth;
 mod hand_over;
+mod holding;
 mod idle;
+mod many;
 mod observed;
 mod others;
 mod ours;
 mod party;
+mod processes;
 mod progress;
 mod report;
+mod rows;
 mod statements;
 mod takeover;
 mod throughput;
@@ -58,6 +65,14 @@ enum Question {
     Takeover,
     /// What it costs to wait for a name
     Idle,
+    /// A batch of renewals against as many single ones
+    Many,
+    /// Claims in a table of a million rows against those in one of ten
+    Growth,
+    /// What it costs to hold ten thousand names
+    Holding,
+    /// What a day of renewals leaves of a row
+    Day,
 }
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -125,6 +140,10 @@ impl Question {
             Self::Throughput => throughput::ask(trial).await,
             Self::Takeover => takeover::ask(trial).await,
             Self::Idle => idle::ask(trial).await,
+            Self::Many => many::ask(trial).await,
+            Self::Growth => growth::ask(trial).await,
+            Self::Holding => holding::ask(trial).await,
+            Self::Day => day::ask(trial).await,
         }
     }
 

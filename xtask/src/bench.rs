@@ -19,7 +19,7 @@ pub(crate) struct Choice {
     /// Measure this engine only; may be given more than once
     #[arg(long, value_parser = engine())]
     engine: Vec<Backend>,
-    /// Ask this question only (statements, transactions, hand-over, throughput, takeover, idle); may be given more than once
+    /// Ask this question only (statements, transactions, hand-over, throughput, takeover, idle, many, growth, holding, day); may be given more than once
     #[arg(long)]
     question: Vec<String>,
 }
