@@ -7,6 +7,7 @@ use lease_core::store::{Claim, ClaimAnswer, RenewAnswer, VerifyAnswer};
 use lease_core::{Holder, Instance, LeaseName, LeaseStore};
 
 use crate::database::{Database, Told};
+use crate::engine::Place;
 use crate::figures::{Ratios, number, percentile};
 use crate::party::{Ttls, expect};
 use crate::report::{Figure, Goal};
@@ -24,16 +25,19 @@ const UNTIL_COUNTED: Duration = Duration::from_secs(20);
 pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
     let place = trial.place.apart("day");
     let mut database = Database::emptied(&place).await?;
-    // Beside it one that is never renewed: what befalls the time of its looks is chance.
-    let other_place = trial.place.apart("day_untouched");
-    Database::emptied(&other_place).await?;
-    let mut row = Row::claim(place.store().await?).await?;
-    let untouched = Row::claim(other_place.store().await?).await?;
+    let mut row = Row::claim(&place).await?;
+    // Beside it two that are never renewed: what befalls the time of all looks is the machine's, and what only one of the two, chance.
+    let mut untouched = Vec::new();
+    for what in ["day_untouched", "day_untouched_again"] {
+        let place = trial.place.apart(what);
+        Database::emptied(&place).await?;
+        untouched.push(Row::claim(&place).await?);
+    }
     let renewals = trial.count(43_200, 4_000);
     let mut sizes = Vec::new();
-    let (mut looks, mut others) = (Vec::new(), Vec::new());
+    let mut looks = [const { Vec::new() }; 3];
     // Not counted: what is prepared and cached by the first.
-    side_by_side(&row, &untouched).await?;
+    by_turns(&row, &untouched).await?;
     let begun = Instant::now();
     for part in 0..=PARTS {
         if part > 0 {
@@ -43,23 +47,28 @@ pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
             let bytes = database.tell(Told::TableBytes).await?.ok_or("the database tells no size")?;
             sizes.push(number(bytes));
         }
-        let (look, other) = side_by_side(&row, &untouched).await?;
-        looks.push(look);
-        others.push(other);
+        for (looks, middle) in looks.iter_mut().zip(by_turns(&row, &untouched).await?) {
+            looks.push(middle);
+        }
         trial.progress.step("renewals", part * renewals / PARTS, renewals);
     }
     let took = begun.elapsed().as_secs_f64();
     // A session tells all that it has counted when it ends.
     drop(row);
     let (first, last) = (sizes[0], sizes[PARTS - 1]);
-    let chance = Ratios::new(&others[1..], &[others[0]; PARTS]).chance();
-    let looked = Ratios::new(&looks[PARTS..], &looks[..1]);
+    let [looks, untouched, again] = looks;
+    let (looked, equals) = (drift(&looks, &untouched), drift(&again, &untouched));
+    let chance = Ratios::new(&equals, &[1.0; PARTS]).chance();
     let parts = looks.iter().map(|look| format!("{:.0}", look * 1e6)).collect::<Vec<_>>().join(" ");
     let mut figures = vec![
         Figure::new("size at the end over that after a tenth", last / first, "times").goal(Goal::AtMost(1.5)),
         Figure::new("size at the end", last / 1024.0, "KiB"),
-        Figure::of_ratios("verify at the end over the beginning, p50", &looked, chance)
-            .goal(Goal::AtMost(1.2)),
+        Figure::of_ratios(
+            "verify at the end over the beginning, p50",
+            &Ratios::new(&looked[PARTS - 1..], &[1.0]),
+            chance,
+        )
+        .goal(Goal::AtMost(1.2)),
         Figure::new("verify at the end, p50", looks[PARTS] * 1e6, "µs")
             .note(format!("after each tenth {parts}")),
         Figure::new("renewals", number(renewals as u64), "").note(format!("in {took:.0} s")),
@@ -87,15 +96,24 @@ async fn hot_share(database: &mut Database, renewals: usize) -> Outcome<Option<F
     Ok(None)
 }
 
-/// Looks at both by turns; answers for each the p50, in seconds.
-async fn side_by_side(row: &Row, other: &Row) -> Outcome<(f64, f64)> {
-    let (mut looks, mut others) = (Vec::new(), Vec::new());
-    for _ in 0..LOOKS {
-        looks.push(row.look().await?);
-        others.push(other.look().await?);
+/// Looks at all by turns; answers for each the p50, in seconds.
+async fn by_turns(row: &Row, untouched: &[Row]) -> Outcome<Vec<f64>> {
+    let rows: Vec<&Row> = std::iter::once(row).chain(untouched).collect();
+    let mut times = vec![Vec::new(); rows.len()];
+    for turn in 0..LOOKS {
+        // Each comes first, in the middle and last as often as the others.
+        for which in (0..rows.len()).map(|place| (place + turn) % rows.len()) {
+            times[which].push(rows[which].look().await?);
+        }
     }
-    let middle = |times: &[Duration]| percentile(times, 50).map_or(f64::NAN, |time| time.as_secs_f64());
-    Ok((middle(&looks), middle(&others)))
+    let middle = |times: Vec<Duration>| percentile(&times, 50).map_or(f64::NAN, |time| time.as_secs_f64());
+    Ok(times.into_iter().map(middle).collect())
+}
+
+/// How the looks of each part, over those at another row at the same time, compare with that at the beginning.
+fn drift(looks: &[f64], beside: &[f64]) -> Vec<f64> {
+    let ratios: Vec<f64> = looks.iter().zip(beside).map(|(look, beside)| look / beside).collect();
+    ratios[1..].iter().map(|ratio| ratio / ratios[0]).collect()
 }
 
 /// A lease on one store.
@@ -107,7 +125,8 @@ struct Row {
 }
 
 impl Row {
-    async fn claim(store: Arc<dyn LeaseStore>) -> Outcome<Self> {
+    async fn claim(place: &Place) -> Outcome<Self> {
+        let store = place.store().await?;
         let (name, holder) = (LeaseName::new("day")?, Holder::mint()?);
         let mut row = Self { store, name, holder, ttls: Ttls::default() };
         let (ttl, instance) = (row.ttl(), Instance::current());

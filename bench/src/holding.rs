@@ -33,6 +33,7 @@ pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
     figures.extend(scene.figures(&few, &before, FEW).await?);
     let many = scene.hold(&mut worker, FEW, MANY, &format!("{MANY}")).await?;
     figures.extend(scene.figures(&many, &before, MANY).await?);
+    figures.extend(each_further(&few, &many));
     worker.kill()?;
 
     let mut worker = Worker::start_to_hold(&place, Renewing::Singly)?;
@@ -79,14 +80,19 @@ impl Scene<'_> {
 
     /// After a minute a connection that only the claims needed is closed.
     fn settle(&self) -> Duration {
-        Duration::from_secs(if self.trial.quick { 3 } else { 65 })
+        Duration::from_secs(if self.trial.quick { 2 } else { 65 })
+    }
+
+    fn seconds(&self) -> usize {
+        self.trial.count(30, 10)
     }
 
     async fn measure(&mut self, mut worker: Option<&mut Worker>) -> Outcome<Seen> {
+        // Little is to be seen where nobody holds anything.
+        let seconds = if worker.is_some() { self.seconds() } else { self.trial.count(15, 3) };
         let mut cost = || worker.as_mut().map(|worker| worker.cost()).transpose();
         let log = self.database.tell(Told::LogBytes).await?;
         let (used, before, begun) = (self.server.map(Server::used), cost()?, Instant::now());
-        let seconds = self.trial.count(30, 10);
         for second in 0..seconds {
             tokio::time::sleep(Duration::from_secs(1)).await;
             self.trial.progress.step("seconds", second + 1, seconds);
@@ -121,14 +127,22 @@ impl Scene<'_> {
         figures.extend(seen.log.map(|bytes| Figure::new(what("log"), bytes / 1024.0, "KiB/s")));
         if let Some(connections) = self.database.tell(Told::Connections).await? {
             let own = connections.saturating_sub(self.clients);
-            let listening = self.database.tell(Told::Listeners).await?.unwrap_or_default();
-            let (settle, seconds) = (self.settle().as_secs(), self.trial.count(30, 10));
-            let note = format!("{} s after the claims; {listening} of them listen", settle + seconds as u64);
+            let listening = self.database.tell(Told::Listeners).await?;
+            let listening = listening.map_or(String::new(), |count| format!("; {count} of them listen"));
+            let (settle, seconds) = (self.settle().as_secs(), self.seconds());
+            let note = format!("{} s after the claims{listening}", settle + seconds as u64);
             figures
                 .push(Figure::new(what("connections"), number(own), "").goal(Goal::AtMost(1.0)).note(note));
         }
         Ok(figures)
     }
+}
+
+/// What is not the same for few and for many: connections, buffers, threads are.
+fn each_further(few: &Seen, many: &Seen) -> Option<Figure> {
+    let more = many.cost?.resident.saturating_sub(few.cost?.resident);
+    let memory = number(more) / f64::from(MANY - FEW) / 1024.0;
+    Some(Figure::new(format!("from {FEW} to {MANY} held: memory of a lease"), memory, "KiB"))
 }
 
 /// The same thousand renewed together and one by one. Where the engine is in the process, its work is that of the process.

@@ -20,10 +20,7 @@ impl Server {
     pub(crate) async fn of(database: &mut Database) -> Outcome<Option<Self>> {
         let Some(file) = database.pid_file().await? else { return Ok(None) };
         let pid = fs::read_to_string(file).ok().and_then(|text| text.lines().next()?.trim().parse().ok());
-        let is_server = |pid: &u32| {
-            let program = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            PROGRAMS.contains(&program.trim())
-        };
+        let is_server = |pid: &u32| is_server(&fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default());
         Ok(pid.filter(is_server).map(Self))
     }
 
@@ -32,6 +29,13 @@ impl Server {
         let ticks = of_tree(&processes(), self.0);
         Duration::from_secs(ticks) / u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100)
     }
+}
+
+/// Whether a server's program is called, by the loader of another system's libraries even.
+fn is_server(words: &[u8]) -> bool {
+    let mut words =
+        words.split(|byte| *byte == 0).filter_map(|word| word.rsplit(|byte| *byte == b'/').next());
+    words.any(|word| PROGRAMS.iter().any(|program| program.as_bytes() == word))
 }
 
 /// The memory of this process that is in the machine's, in bytes; 0 where it is not told.
@@ -95,6 +99,16 @@ mod tests {
         assert_eq!(Process::read(line), Some(Process { pid: 42, parent: 7, ticks: 127 }));
         assert_eq!(Process::read("42 (a) S 7"), None);
         assert_eq!(Process::read(""), None);
+    }
+
+    #[test]
+    fn a_server_is_known_by_its_program_however_it_is_started() {
+        assert!(is_server(b"/usr/lib/postgresql/15/bin/postgres\0-D\0/x\0"));
+        assert!(is_server(
+            b"/y/lib/ld-linux-x86-64.so.2\0--library-path\0/y/lib\0/y/sbin/mysqld\0--port=1\0"
+        ));
+        assert!(!is_server(b"grep\0mysqld.pid\0"));
+        assert!(!is_server(b""));
     }
 
     #[test]
