@@ -7,7 +7,7 @@ use lease_core::store::{Claim, ClaimAnswer, ReleaseAnswer};
 use lease_core::{Holder, Instance, LeaseName, LeaseStore};
 
 use crate::database::{Database, Told};
-use crate::figures::{Ratios, percentile};
+use crate::figures::{Ratios, number, percentile};
 use crate::party::{Ttls, expect};
 use crate::report::{Figure, Goal};
 use crate::rows::{self, Expiry};
@@ -51,7 +51,8 @@ pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
         }
         trial.progress.step("rounds", n + 1, rounds);
     }
-    let mut figures = Vec::new();
+    let mebibytes = number(tables[3].bytes) / 1024.0 / 1024.0;
+    let mut figures = vec![Figure::new(format!("size of {} rows", sizes[3]), mebibytes, "MiB")];
     for ((job, medians), times) in JOBS.iter().zip(&medians).zip(&times) {
         let chance = Ratios::new(&medians[1], &medians[0]).chance();
         let over = |which: usize| {
@@ -86,6 +87,8 @@ async fn by_turns(
 
 struct Table {
     rows: usize,
+    /// What it takes on disk, which may be more than the server keeps in memory.
+    bytes: u64,
     store: Arc<dyn LeaseStore>,
     holder: Holder,
     instance: Instance,
@@ -103,8 +106,10 @@ impl Table {
             rows::fill(&mut database, &place, rows, Expiry::OddHeld).await?;
             expect(database.tell(Told::Rows).await? == Some(rows as u64), "filled")?;
         }
+        let bytes = database.tell(Told::TableBytes).await?.ok_or("the database tells no size")?;
         Ok(Self {
             rows,
+            bytes,
             store: place.store().await?,
             holder: Holder::mint()?,
             instance: Instance::current(),
