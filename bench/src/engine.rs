@@ -26,6 +26,7 @@ pub(crate) struct Place {
     pub(crate) engine: Engine,
     /// The path of the file, or the URL of the server.
     pub(crate) at: String,
+    pub(crate) table: String,
 }
 
 const TABLE: &str = "lease_bench";
@@ -48,13 +49,22 @@ impl Engine {
             Self::Mariadb => shared(Product::MariaDb),
             Self::Mysql => shared(Product::MySql),
         };
-        let place = Place { engine: self, at };
+        let place = Place { engine: self, at, table: TABLE.to_owned() };
         place.store().await?.migrate().await?;
         Ok(place)
     }
 }
 
 impl Place {
+    /// Another table, in a file of its own where the engine has one for all.
+    pub(crate) fn apart(&self, what: &str) -> Self {
+        let at = match self.engine {
+            Engine::Sqlite => Path::new(&self.at).with_file_name(format!("{what}.db")).display().to_string(),
+            Engine::Postgres | Engine::Mariadb | Engine::Mysql => self.at.clone(),
+        };
+        Self { engine: self.engine, at, table: format!("{TABLE}_{what}") }
+    }
+
     /// A store of its own, as each process has one.
     pub(crate) async fn store(&self) -> Outcome<Arc<dyn LeaseStore>> {
         Ok(match self.engine {
@@ -65,15 +75,15 @@ impl Place {
     }
 
     pub(crate) async fn sqlite(&self) -> Outcome<SqliteStore> {
-        Ok(SqliteStore::options().table(TABLE)?.open(&self.at).await?)
+        Ok(SqliteStore::options().table(&self.table)?.open(&self.at).await?)
     }
 
     pub(crate) fn postgres(&self) -> Outcome<PostgresStore> {
-        Ok(PostgresStore::options().table(TABLE)?.open(&self.at)?)
+        Ok(PostgresStore::options().table(&self.table)?.open(&self.at)?)
     }
 
     pub(crate) fn mysql(&self) -> Outcome<MysqlStore> {
-        Ok(MysqlStore::options().table(TABLE)?.open(&self.at)?)
+        Ok(MysqlStore::options().table(&self.table)?.open(&self.at)?)
     }
 }
 

@@ -14,6 +14,12 @@ pub(crate) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
 
+/// A count to reckon with.
+#[expect(clippy::cast_precision_loss, reason = "nothing is counted up to 2^53")]
+pub(crate) fn number(count: u64) -> f64 {
+    count as f64
+}
+
 /// The one in the middle; of an even number the mean of the two. NaN of nothing.
 pub(crate) fn median(numbers: &[f64]) -> f64 {
     let mut sorted = numbers.to_vec();

@@ -53,7 +53,7 @@ fn count_instructions(place: &Place, who: &str, what: &str, times: u32) -> Outco
         .args(["--tool=callgrind", "--quiet"])
         .arg(format!("--callgrind-out-file={}", counted.display()))
         .arg(std::env::current_exe()?)
-        .args([SUBCOMMAND, place.engine.name(), &place.at, who, what, &times.to_string()])
+        .args([SUBCOMMAND, place.engine.name(), &place.at, &place.table, who, what, &times.to_string()])
         .stdin(Stdio::null());
     let output =
         valgrind.output().map_err(|error| format!("valgrind: {error} (Debian: apt-get install valgrind)"))?;
@@ -76,10 +76,10 @@ fn total(counted: &Path) -> Outcome<f64> {
 
 /// The life of a party that does one job so many times.
 pub(crate) fn serve(words: &[String]) -> Outcome<()> {
-    let [engine, at, who, what, times] = words else {
-        return Err("a party wants engine, place, who, what and how often".into());
+    let [engine, at, table, who, what, times] = words else {
+        return Err("a party wants engine, place, table, who, what and how often".into());
     };
-    let place = Place { engine: Engine::from_str(engine, false)?, at: at.clone() };
+    let place = Place { engine: Engine::from_str(engine, false)?, at: at.clone(), table: table.clone() };
     let who = if who == "floor" { Who::Floor } else { Who::Store };
     let job = JOBS.iter().find(|job| job.0 == what).ok_or("no such job")?.1;
     let times: u32 = times.parse()?;

@@ -4,20 +4,27 @@ mod chart;
 mod clock;
 mod crew;
 mod crews;
+mod database;
+mod day;
 mod engine;
 mod figures;
 mod floor;
+mod growth;
 mod hand_over;
+mod holding;
 mod idle;
 mod instructions;
 mod machine;
+mod many;
 mod observed;
 mod others;
 mod ours;
 mod party;
+mod processes;
 mod progress;
 mod report;
 mod rivals;
+mod rows;
 mod statements;
 mod takeover;
 mod throughput;
@@ -70,6 +77,14 @@ enum Question {
     Idle,
     /// Claims and releases, against what people would use instead
     Rivals,
+    /// A batch of renewals against as many single ones
+    Many,
+    /// Claims in a table of a million rows against those in one of ten
+    Growth,
+    /// What it costs to hold ten thousand names
+    Holding,
+    /// What a day of renewals leaves of a row
+    Day,
 }
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -152,6 +167,10 @@ impl Question {
             Self::Takeover => takeover::ask(trial).await,
             Self::Idle => idle::ask(trial).await,
             Self::Rivals => rivals::ask(trial).await,
+            Self::Many => many::ask(trial).await,
+            Self::Growth => growth::ask(trial).await,
+            Self::Holding => holding::ask(trial).await,
+            Self::Day => day::ask(trial).await,
         }
     }
 

@@ -19,15 +19,27 @@ pub(crate) enum Notifying {
     Off,
 }
 
+/// Whether leases that are due together are renewed by one statement, or by one for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewing {
+    Together,
+    Singly,
+}
+
 pub(crate) struct ObservedStore {
     inner: Arc<dyn LeaseStore>,
     notifying: Notifying,
+    renewing: Renewing,
     asked: Arc<AtomicU64>,
 }
 
 impl ObservedStore {
     pub(crate) fn new(inner: Arc<dyn LeaseStore>, notifying: Notifying) -> Self {
-        Self { inner, notifying, asked: Arc::default() }
+        Self { inner, notifying, renewing: Renewing::Together, asked: Arc::default() }
+    }
+
+    pub(crate) fn renewing(self, renewing: Renewing) -> Self {
+        Self { renewing, ..self }
     }
 
     /// How often the store has been asked anything.
@@ -79,7 +91,17 @@ impl LeaseStore for ObservedStore {
         ttl: Duration,
         within: Duration,
     ) -> Result<Vec<Option<Renewed>>, StoreError> {
-        self.ask().renew_many(leases, ttl, within).await
+        if self.renewing == Renewing::Together {
+            return self.ask().renew_many(leases, ttl, within).await;
+        }
+        let mut answers = Vec::with_capacity(leases.len());
+        for Holding { name, holder } in leases {
+            answers.push(match self.ask().renew(name, holder, ttl, within).await? {
+                RenewAnswer::Renewed(renewed) => Some(renewed),
+                RenewAnswer::Lost => None,
+            });
+        }
+        Ok(answers)
     }
 
     async fn verify(

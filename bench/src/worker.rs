@@ -1,4 +1,4 @@
-//! A second process: one that waits for a name, works, and gives it back when it is told to.
+//! A second process: one that waits for a name, works, and gives it back when it is told to; or one that holds many names.
 //!
 //! It is told by lines on its standard input and tells by lines on its standard output.
 
@@ -11,13 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use lease_core::{Claimed, Leases, Tenure, Timings};
+use lease_core::{Claimed, Lease, Leases, Tenure, Timings};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
 
-use crate::engine::{Engine, Place};
-use crate::observed::{Notifying, ObservedStore};
+use crate::engine::{Engine, Place, fresh_name};
+use crate::observed::{Notifying, ObservedStore, Renewing};
 use crate::rivals::etcd;
-use crate::{Outcome, clock};
+use crate::{Outcome, clock, processes};
 
 /// How this program is called to be one.
 pub(crate) const SUBCOMMAND: &str = "worker-of-the-benchmark";
@@ -42,21 +44,44 @@ pub(crate) struct Cost {
     pub(crate) processor: Duration,
     /// How often its threads went to sleep.
     pub(crate) sleeps: u64,
+    /// The bytes of memory that it has now.
+    pub(crate) resident: u64,
+    /// The tasks that live in its runtime now.
+    pub(crate) tasks: u64,
+    /// How many of the names that it was told to hold it holds now.
+    pub(crate) held: u64,
 }
 
 impl Worker {
     /// Starts one for a name, and waits until it has its store.
     pub(crate) fn start(place: &Place, name: &str, timings: &Timings, notifying: Notifying) -> Outcome<Self> {
+        Self::launch(place, name, timings, notifying, Renewing::Together)
+    }
+
+    /// Starts one that [holds](Self::hold) many names, with the default timings.
+    pub(crate) fn start_to_hold(place: &Place, renewing: Renewing) -> Outcome<Self> {
+        Self::launch(place, &fresh_name("holding"), &Timings::default(), Notifying::On, renewing)
+    }
+
+    fn launch(
+        place: &Place,
+        name: &str,
+        timings: &Timings,
+        notifying: Notifying,
+        renewing: Renewing,
+    ) -> Outcome<Self> {
+        let renewing = if renewing == Renewing::Together { "together" } else { "singly" };
         let notifying = if notifying == Notifying::On { "on" } else { "off" };
-        Self::spawn([place.engine.name(), &place.at, name, &millis(timings.ttl()), notifying])
+        let ttl = millis(timings.ttl());
+        Self::spawn([place.engine.name(), &place.at, &place.table, name, &ttl, notifying, renewing])
     }
 
     /// Starts one that does the same with etcd, and knows no cost.
     pub(crate) fn start_etcd(port: u16, name: &str, ttl: Duration) -> Outcome<Self> {
-        Self::spawn([ETCD, &port.to_string(), name, &millis(ttl), "on"])
+        Self::spawn([ETCD, &port.to_string(), "", name, &millis(ttl), "on", "together"])
     }
 
-    fn spawn(words: [&str; 5]) -> Outcome<Self> {
+    fn spawn(words: [&str; 7]) -> Outcome<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg(SUBCOMMAND)
             .args(words)
@@ -87,13 +112,20 @@ impl Worker {
         Ok(Duration::from_nanos(self.hear("ended")?.parse()?))
     }
 
+    /// Has it claim so many more names, each of its own, and keep them.
+    pub(crate) fn hold(&mut self, more: usize) -> Outcome<()> {
+        self.order(&format!("hold {more}"))?;
+        self.hear("holding").map(drop)
+    }
+
     pub(crate) fn cost(&mut self) -> Outcome<Cost> {
         self.order("cost")?;
         let line = self.hear("cost")?;
         let mut numbers = line.split(' ').map(str::parse::<u64>);
         let mut next = || numbers.next().ok_or("a worker told less than it should");
         let (statements, processor) = (next()??, Duration::from_nanos(next()??));
-        Ok(Cost { statements, processor, sleeps: next()?? })
+        let (sleeps, resident, tasks, held) = (next()??, next()??, next()??, next()??);
+        Ok(Cost { statements, processor, sleeps, resident, tasks, held })
     }
 
     /// Kills it as a crash would; answers when that began.
@@ -138,22 +170,24 @@ enum Locks {
 
 /// The life of a worker: until its standard input is closed.
 pub(crate) async fn serve(words: Vec<String>) -> Outcome<()> {
-    let [engine, at, name, ttl, notifying] = &words[..] else {
-        return Err("a worker wants engine, place, name, ttl in milliseconds, and `on` or `off`".into());
+    let [engine, at, table, name, ttl, notifying, renewing] = &words[..] else {
+        return Err("a worker wants engine, place, table, name, ttl in milliseconds, `on` or `off`, and how it renews".into());
     };
     let ttl = Duration::from_millis(ttl.parse()?);
     let locks = if engine == ETCD {
         Locks::Etcd { client: etcd::Client::connect(at.parse()?).await?, ttl }
     } else {
-        let place = Place { engine: Engine::from_str(engine, false)?, at: at.clone() };
+        let place = Place { engine: Engine::from_str(engine, false)?, at: at.clone(), table: table.clone() };
         let notifying = if notifying == "on" { Notifying::On } else { Notifying::Off };
-        let store = ObservedStore::new(place.store().await?, notifying);
+        let renewing = if renewing == "together" { Renewing::Together } else { Renewing::Singly };
+        let store = ObservedStore::new(place.store().await?, notifying).renewing(renewing);
         let statements = store.count();
         let leases = Leases::builder(store).timings(Timings::from_ttl(ttl)?).build()?;
         Locks::Ours { leases, statements }
     };
     let end = Arc::new(Notify::new());
     let mut orders = orders();
+    let mut held = Vec::new();
     println!("ready");
     while let Some(order) = orders.recv().await {
         match (order.as_str(), &locks) {
@@ -169,7 +203,14 @@ pub(crate) async fn serve(words: Vec<String>) -> Outcome<()> {
             ("end", _) => end.notify_one(),
             ("cost", Locks::Ours { statements, .. }) => {
                 let (asked, used) = (statements.load(Ordering::Relaxed), clock::used().as_nanos());
-                println!("cost {asked} {used} {}", sleeps());
+                let tasks = Handle::current().metrics().num_alive_tasks();
+                let still = held.iter().filter(|lease: &&Lease| lease.check()).count();
+                println!("cost {asked} {used} {} {} {tasks} {still}", sleeps(), processes::resident());
+            }
+            (order, Locks::Ours { leases, .. }) if order.starts_with("hold ") => {
+                let more = order.trim_start_matches("hold ").parse()?;
+                hold_more(leases, name, &mut held, more).await?;
+                println!("holding {}", held.len());
             }
             (other, _) => return Err(format!("a worker knows no {other:?}").into()),
         }
@@ -203,6 +244,29 @@ impl Locks {
             Self::Etcd { client, ttl } => client.hold(name, *ttl, work).await,
         }
     }
+}
+
+/// How many claims of a rush are under way at once.
+const AT_ONCE: usize = 64;
+
+async fn hold_more(leases: &Leases, name: &str, held: &mut Vec<Lease>, more: usize) -> Outcome<()> {
+    let (mut next, end) = (held.len(), held.len() + more);
+    let mut claims = JoinSet::new();
+    while held.len() < end {
+        while next < end && claims.len() < AT_ONCE {
+            let (leases, name) = (leases.clone(), format!("{name} {next}"));
+            claims.spawn(async move { leases.claim(name).await });
+            next += 1;
+        }
+        match claims.join_next().await {
+            Some(claimed) => match claimed?? {
+                Claimed::Granted(lease) => held.push(lease),
+                Claimed::Held(_) => return Err("a name of its own is held".into()),
+            },
+            None => return Err("a claim is lost".into()),
+        }
+    }
+    Ok(())
 }
 
 /// The lines of standard input, read on a thread that may block.

@@ -20,7 +20,7 @@ pub(crate) struct Choice {
     /// Measure this engine only; may be given more than once
     #[arg(long, value_parser = engine())]
     engine: Vec<Backend>,
-    /// Ask this question only (statements, transactions, instructions, hand-over, throughput, takeover, idle, rivals); may be given more than once
+    /// Ask this question only (statements, transactions, instructions, hand-over, throughput, takeover, idle, rivals, many, growth, holding, day); may be given more than once
     #[arg(long)]
     question: Vec<String>,
     /// Draw a picture of each question in docs/bench
