@@ -65,25 +65,15 @@ async fn heard(trial: &Trial<'_>, timings: &Timings) -> Outcome<(Vec<Duration>, 
         Engine::Postgres => Some(Program::Etcd.start(trial).await),
         _ => None,
     };
-    let mut beside = Vec::new();
-    let heard = match etcd {
-        Some(Ok(etcd)) => {
-            // Once more tells what is chance.
-            let pairs = [ours, Pair::etcd(&etcd)?, Pair::etcd(&etcd)?];
-            let [ours, theirs, again] = hand_overs(trial, pairs, range, count, "heard").await?;
-            beside.extend(beside_etcd([&ours, &theirs, &again], trial.count(20, 5), &etcd));
-            ours
-        }
-        Some(Err(error)) => {
-            beside.push(Figure::missing("etcd hand-over", &*error));
-            let [heard] = hand_overs(trial, [ours], range, count, "heard").await?;
-            heard
-        }
-        None => {
-            let [heard] = hand_overs(trial, [ours], range, count, "heard").await?;
-            heard
-        }
+    let Some(Ok(etcd)) = etcd else {
+        let missing = etcd.and_then(Result::err).map(|error| Figure::missing("etcd hand-over", error));
+        let [heard] = hand_overs(trial, [ours], range, count, "heard").await?;
+        return Ok((heard, missing.into_iter().collect()));
     };
+    // Once more tells what is chance.
+    let pairs = [ours, Pair::etcd(&etcd)?, Pair::etcd(&etcd)?];
+    let [heard, theirs, again] = hand_overs(trial, pairs, range, count, "heard").await?;
+    let beside = beside_etcd([&heard, &theirs, &again], trial.count(20, 5), &etcd);
     Ok((heard, beside))
 }
 

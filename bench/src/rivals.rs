@@ -40,7 +40,7 @@ pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
                 rivals.push(Rival::at(&server));
                 running.push(server);
             }
-            Err(error) => figures.push(Figure::missing(format!("{WHAT}, {}", program.name()), &*error)),
+            Err(error) => figures.push(Figure::missing(format!("{WHAT}, {}", program.name()), error)),
         }
     }
     if trial.place.engine == Engine::Postgres {

@@ -135,7 +135,7 @@ impl BesideEtcd {
                 let set_to = format!("{}, ttl {TTL:?}, kept alive every {every:.2?}", server.version);
                 [50, 100].map(|part| Figure::of_times(WHAT, &took, part).also(&set_to)).into()
             }
-            Err(error) => vec![Figure::missing(WHAT, &*error)],
+            Err(error) => vec![Figure::missing(WHAT, error)],
         }
     }
 }
