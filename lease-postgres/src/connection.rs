@@ -99,7 +99,7 @@ fn is_of_a_shared_session(error: &StoreError) -> bool {
     let driver =
         std::error::Error::source(error).and_then(|source| source.downcast_ref::<tokio_postgres::Error>());
     let codes =
-        [SqlState::DIVISION_BY_ZERO, SqlState::DUPLICATE_PSTATEMENT, SqlState::INVALID_SQL_STATEMENT_NAME];
+        [SqlState::INVALID_CURSOR_NAME, SqlState::DUPLICATE_PSTATEMENT, SqlState::INVALID_SQL_STATEMENT_NAME];
     driver.and_then(tokio_postgres::Error::code).is_some_and(|code| codes.contains(code))
 }
 

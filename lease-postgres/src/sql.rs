@@ -41,25 +41,26 @@ const CLOCK: &str = "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM cloc
 /// - `synchronous_commit`: with `off`, acknowledged claims are forgotten in a crash.
 /// - The timeouts would end statements of ours; a wait for a lock has a bound of its own. A machine that vanishes in
 ///   the middle of a flight does not keep its locks for longer than the idle transaction's.
-/// - In a transaction that somebody has left open, which `BEGIN` only warns of, and which our `COMMIT` would commit,
-///   the last statement fails.
+/// - In a session that is ours alone it fails (34000) where that does not bear our mark, see [`mark_session`].
+/// - In any other it fails in a transaction that somebody has left open, which `BEGIN` only warns of, and which our
+///   `COMMIT` would commit.
 ///
-/// With a `mark` it fails (22012) in a session that does not bear it, see [`mark_session`].
+/// That look at a session of ours is no query: one costs the server as much as all that stands here before it (measured).
 ///
 /// On a standby this fails, so that nothing is read there either.
 pub(crate) fn begin(lock_timeout_ms: u128, mark: Option<&str>) -> String {
-    // 1 in a session that bears it.
-    let is_ours = mark.map_or_else(
-        || "1".to_owned(),
-        |mark| format!("(coalesce(current_setting('lease.session', true), '') = '{mark}')::integer"),
-    );
+    let last = match mark {
+        Some(mark) => format!("SET LOCAL lock_timeout = {lock_timeout_ms}; MOVE 0 IN lease_{mark}"),
+        None => format!(
+            "SELECT set_config('lock_timeout', CASE WHEN now() = statement_timestamp() THEN '{lock_timeout_ms}' \
+                               ELSE 'a transaction was left open' END, true)"
+        ),
+    };
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
          SET LOCAL search_path = pg_catalog, pg_temp; \
          SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on; \
-         SET LOCAL idle_in_transaction_session_timeout = '10s'; \
-         SELECT set_config('lock_timeout', CASE WHEN now() = statement_timestamp() \
-                           THEN ({lock_timeout_ms} / {is_ours})::text ELSE 'a transaction was left open' END, true)"
+         SET LOCAL idle_in_transaction_session_timeout = '10s'; {last}"
     )
 }
 
@@ -78,8 +79,12 @@ pub(crate) const IS_STANDBY: &str =
 /// behind a pooler that gives sessions away in turn, another's statement may stand under the name of ours: a
 /// `verify` would run as its `release`. So a statement is prepared, and used, only in a transaction that has found our mark
 /// in its session, where no other store has left its own since, and so none its names.
+///
+/// The mark is a cursor that outlives its transaction: nothing that a session keeps is found at a lower cost. It has been
+/// read to its end when it is made, and holds no lock and no snapshot. Others' marks end with `CLOSE ALL`: where two bore theirs, one
+/// could prepare under a name that the other thinks its own.
 pub(crate) fn mark_session(mark: &str) -> String {
-    format!("; SELECT pg_catalog.set_config('lease.session', '{mark}', false)")
+    format!("; CLOSE ALL; DECLARE lease_{mark} CURSOR WITH HOLD FOR SELECT 1")
 }
 
 /// What the product calls itself, when [`IS_STANDBY`] failed: others speak the protocol, too.

@@ -7,6 +7,13 @@ use test_servers::{PgBouncer, Product, Server, Setup};
 use crate::common::Sql;
 use crate::support::{LONG, Sandbox, renews, take};
 
+const RELEASE: &str =
+    "UPDATE public.leases SET expires_at_ms = 0 WHERE name = $1 AND holder = $2 RETURNING term";
+
+/// The names of the driver, all of them that of another's `release`.
+const OTHERS_NAMES: &str = "\
+    DO $$ BEGIN FOR n IN 0..4999 LOOP EXECUTE format('PREPARE s%s (text, text) AS {release}', n); END LOOP; END $$";
+
 /// The driver gives the same names to statements in every process. Behind a pooler that hands sessions on, the name of
 /// one store's `verify` may be that of another's `release`.
 #[tokio::test]
@@ -23,11 +30,7 @@ async fn no_statement_of_anothers_is_run_by_its_name() {
     // The session that the store has used until now is taken, and the next is full of others' names.
     let (first, next) = (Sql::connect(&pooler.url()).await, Sql::connect(&pooler.url()).await);
     first.run("BEGIN").await;
-    let release = "UPDATE leases SET expires_at_ms = 0 WHERE name = $1 AND holder = $2 RETURNING term";
-    next.run(&sandbox.text(&format!(
-        "DO $$ BEGIN FOR n IN 0..4999 LOOP EXECUTE format('PREPARE s%s (text, text) AS {release}', n); END LOOP; END $$"
-    )))
-    .await;
+    next.run(&sandbox.text(&OTHERS_NAMES.replace("{release}", RELEASE))).await;
     let verified = store.verify(&held.name, &held.holder, LONG).await.unwrap();
     assert!(matches!(verified, VerifyAnswer::Held(_)), "{verified:?}");
     let row = store.inspect(&held.name, LONG).await.unwrap().row.unwrap();
@@ -38,4 +41,27 @@ async fn no_statement_of_anothers_is_run_by_its_name() {
         let claim = take(&store, text).await;
         renews(&store, &claim).await;
     }
+}
+
+/// Where another store has marked the session since, it may prepare under names that are gone there meanwhile.
+#[tokio::test]
+async fn no_statement_is_run_by_its_name_in_a_session_that_another_store_has_marked_since() {
+    let server = Server::start(Product::Postgres, Setup::default());
+    let pooler = PgBouncer::start(&server);
+    let sandbox = Sandbox::on(&server.url()).await;
+    let store = sandbox.options().open(&pooler.url()).unwrap();
+    let held = take(&store, "a").await;
+    for _ in 0..2 {
+        let verified = store.verify(&held.name, &held.holder, LONG).await.unwrap();
+        assert!(matches!(verified, VerifyAnswer::Held(_)), "{verified:?}");
+    }
+    // The one session that lies idle in the pooler is given to each in turn.
+    let another = sandbox.options().open(&pooler.url()).unwrap();
+    another.inspect(&held.name, LONG).await.unwrap();
+    let names = OTHERS_NAMES.replace("{release}", RELEASE);
+    Sql::connect(&pooler.url()).await.run(&sandbox.text(&format!("DEALLOCATE ALL; {names}"))).await;
+    let verified = store.verify(&held.name, &held.holder, LONG).await.unwrap();
+    assert!(matches!(verified, VerifyAnswer::Held(_)), "{verified:?}");
+    let row = store.inspect(&held.name, LONG).await.unwrap().row.unwrap();
+    assert_ne!(row.expires_at, DbTime::RELEASED, "another's statement has released it");
 }
