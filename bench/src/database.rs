@@ -30,8 +30,6 @@ pub(crate) enum Told {
     Rows,
     /// Connections of clients, this one too.
     Connections,
-    /// Those of them whose last word was that they listen.
-    Listeners,
     /// What has been written to the log that makes commits durable, since the server was made or started.
     LogBytes,
     /// How often a row of the table was changed.
@@ -169,14 +167,10 @@ impl Told {
             (Self::Connections, Engine::Postgres) => {
                 Some("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'".to_owned())
             }
-            (Self::Listeners, Engine::Postgres) => Some(
-                "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND query LIKE 'LISTEN %'"
-                    .to_owned(),
-            ),
             // What is no client's has no port.
-            (Self::Connections, Engine::Mariadb | Engine::Mysql) => Some(
-                "SELECT count(*) FROM information_schema.processlist WHERE host LIKE '%:%'".to_owned(),
-            ),
+            (Self::Connections, Engine::Mariadb | Engine::Mysql) => {
+                Some("SELECT count(*) FROM information_schema.processlist WHERE host LIKE '%:%'".to_owned())
+            }
             (Self::LogBytes, Engine::Postgres) => {
                 Some("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')".to_owned())
             }

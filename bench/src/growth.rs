@@ -52,7 +52,7 @@ pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
         trial.progress.step("rounds", n + 1, rounds);
     }
     let mebibytes = number(tables[3].bytes) / 1024.0 / 1024.0;
-    let mut figures = vec![Figure::new(format!("size of {} rows", sizes[3]), mebibytes, "MiB")];
+    let mut figures = Vec::new();
     for ((job, medians), times) in JOBS.iter().zip(&medians).zip(&times) {
         let chance = Ratios::new(&medians[1], &medians[0]).chance();
         let over = |which: usize| {
@@ -65,6 +65,7 @@ pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
             figures.extend([50, 99].map(|hundredths| Figure::of_micros(&what, &times[which], hundredths)));
         }
     }
+    figures.push(Figure::new(format!("size of {} rows", sizes[3]), mebibytes, "MiB"));
     Ok(figures)
 }
 
@@ -101,7 +102,9 @@ impl Table {
     async fn build(trial: &Trial<'_>, rows: usize) -> Outcome<Self> {
         let place = trial.place.apart(&rows.to_string());
         let mut database = Database::open(&place).await?;
-        if database.tell(Told::Rows).await? != Some(rows as u64) {
+        if database.tell(Told::Rows).await? == Some(rows as u64) {
+            rows::release(&mut database, &place).await?;
+        } else {
             let mut database = Database::emptied(&place).await?;
             rows::fill(&mut database, &place, rows, Expiry::OddHeld).await?;
             expect(database.tell(Told::Rows).await? == Some(rows as u64), "filled")?;

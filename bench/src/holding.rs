@@ -127,10 +127,8 @@ impl Scene<'_> {
         figures.extend(seen.log.map(|bytes| Figure::new(what("log"), bytes / 1024.0, "KiB/s")));
         if let Some(connections) = self.database.tell(Told::Connections).await? {
             let own = connections.saturating_sub(self.clients);
-            let listening = self.database.tell(Told::Listeners).await?;
-            let listening = listening.map_or(String::new(), |count| format!("; {count} of them listen"));
-            let (settle, seconds) = (self.settle().as_secs(), self.seconds());
-            let note = format!("{} s after the claims{listening}", settle + seconds as u64);
+            let seconds = self.settle().as_secs() + self.seconds() as u64;
+            let note = format!("{seconds} s after the claims");
             figures
                 .push(Figure::new(what("connections"), number(own), "").goal(Goal::AtMost(1.0)).note(note));
         }

@@ -103,7 +103,7 @@ impl Figure {
     pub(crate) fn of_ratios(what: impl Into<String>, ratios: &Ratios, chance: f64) -> Self {
         let median = ratios.median();
         let (low, high) = ratios.of_the_median();
-        let verdict = if (median - 1.0).abs() > chance { "" } else { ": no real difference" };
+        let verdict = if (median - 1.0).abs() <= chance { ": no real difference" } else { "" };
         let mut figure = Self::new(what, median, "times");
         figure.note = format!("{low:.2} to {high:.2}, chance {chance:.2}{verdict}");
         figure.chance = chance;
@@ -134,11 +134,13 @@ impl Figure {
         let (goal, met) = match self.goal {
             None => (String::new(), ""),
             Some(goal) => {
-                let is_met = [self.value, self.value - self.chance, self.value + self.chance]
-                    .map(|value| goal.is_met(value));
-                let verdict = match is_met {
-                    [true, true, true] => "met",
-                    [false, false, false] => "MISSED",
+                let (low, high) = self.range.unwrap_or((self.value, self.value));
+                let ends = [self.value - self.chance, self.value + self.chance, low, high];
+                let all =
+                    |is_met: bool| ends.iter().all(|end| end.is_finite() && goal.is_met(*end) == is_met);
+                let verdict = match self.value.is_finite() && goal.is_met(self.value) {
+                    true if all(true) => "met",
+                    false if all(false) => "MISSED",
                     _ => "cannot be told",
                 };
                 (goal.shown(), verdict)
@@ -254,11 +256,13 @@ impl Report {
     /// The figures that have the unit of the first: others would need a scale of their own.
     fn chart(&self, question: &str) -> Outcome<Chart> {
         let answers = || self.answers.iter().filter(|answer| answer.question == question);
-        let first = answers().flat_map(|answer| &answer.figures).next();
+        let first = answers().flat_map(|answer| &answer.figures).find(|figure| figure.value.is_finite());
         let unit = first.map_or("", |figure| figure.unit);
         let mut rows: Vec<Row> = Vec::new();
         for answer in answers() {
-            for figure in answer.figures.iter().filter(|figure| figure.unit == unit) {
+            for figure in
+                answer.figures.iter().filter(|figure| figure.unit == unit && figure.value.is_finite())
+            {
                 let bar = Bar {
                     engine: answer.engine,
                     value: figure.value,
@@ -309,6 +313,14 @@ mod tests {
         assert_eq!(ratio(0.4).row()[3], ">= 0.70 cannot be told");
         assert_eq!(ratio(0.2).row()[3], ">= 0.70 MISSED");
         assert_eq!(ratio(1.2).row()[3], ">= 0.70 met");
+        // Nor may the figure's own spread.
+        let of = |ratios: &[f64]| {
+            let ones = vec![1.0; ratios.len()];
+            Figure::of_ratios("ratio", &Ratios::new(ratios, &ones), 0.01).goal(Goal::AtMost(1.05))
+        };
+        assert_eq!(of(&[1.0, 1.0, 1.2]).row()[3], "<= 1.05 cannot be told");
+        assert_eq!(of(&[1.1, 1.1, 1.2]).row()[3], "<= 1.05 MISSED");
+        assert_eq!(of(&[]).row()[3], "<= 1.05 cannot be told");
         // What could not be measured has met nothing.
         assert!(!Goal::Below(10.0).is_met(f64::NAN) && !Goal::AtLeast(0.7).is_met(f64::NAN));
     }

@@ -44,6 +44,16 @@ pub(crate) async fn fill(database: &mut Database, place: &Place, rows: usize, ex
     database.tidy().await
 }
 
+/// Frees what a run that was broken off has left claimed: no row that was written as held expires so soon.
+pub(crate) async fn release(database: &mut Database, place: &Place) -> Outcome<()> {
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
+    let (table, soon) = (&place.table, now + 24 * HOUR_MS);
+    database
+        .run(&format!("UPDATE {table} SET expires_at_ms = 0 WHERE expires_at_ms BETWEEN {now} AND {soon}"))
+        .await?;
+    database.tidy().await
+}
+
 /// The same for all engines.
 fn text(table: &str, rows: usize, expiry: Expiry) -> String {
     let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();

@@ -99,7 +99,7 @@ fn is_of_a_shared_session(error: &StoreError) -> bool {
     let driver =
         std::error::Error::source(error).and_then(|source| source.downcast_ref::<tokio_postgres::Error>());
     let codes =
-        [SqlState::INVALID_CURSOR_NAME, SqlState::DUPLICATE_PSTATEMENT, SqlState::INVALID_SQL_STATEMENT_NAME];
+        [SqlState::DIVISION_BY_ZERO, SqlState::DUPLICATE_PSTATEMENT, SqlState::INVALID_SQL_STATEMENT_NAME];
     driver.and_then(tokio_postgres::Error::code).is_some_and(|code| codes.contains(code))
 }
 
@@ -160,9 +160,11 @@ pub(crate) async fn announce(
 }
 
 /// In milliseconds: below the time left, at least 1, for 0 would be no bound at all, and at most what the setting
-/// can hold.
+/// can hold. Of two digits: `pg_stat_statements` keeps each text that sets another as one more.
 pub(crate) fn lock_timeout(left: Duration) -> u128 {
-    (left / 4 * 3).as_millis().clamp(1, i32::MAX as u128)
+    let ms = (left / 4 * 3).as_millis().clamp(1, i32::MAX as u128);
+    let unit = 10_u128.pow(ms.ilog10().saturating_sub(1));
+    ms / unit * unit
 }
 
 fn of_begin(error: tokio_postgres::Error) -> StoreError {
@@ -206,6 +208,14 @@ mod tests {
     fn a_wait_for_a_lock_is_bounded_below_the_time_left_and_never_unbounded() {
         assert_eq!(lock_timeout(Duration::from_secs(4)), 3_000);
         assert_eq!(lock_timeout(Duration::ZERO), 1);
-        assert_eq!(lock_timeout(Duration::MAX), 2_147_483_647);
+        assert_eq!(lock_timeout(Duration::MAX), 2_100_000_000);
+        assert_eq!(lock_timeout(Duration::from_millis(4_499)), 3_300);
+        for ms in 0..20_000 {
+            let (left, bound) = (Duration::from_millis(ms), lock_timeout(Duration::from_millis(ms)));
+            assert!(
+                bound <= left.as_millis().max(1) && bound >= (left * 2 / 3).as_millis().max(1),
+                "{ms} {bound}"
+            );
+        }
     }
 }

@@ -41,23 +41,24 @@ const CLOCK: &str = "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM cloc
 /// - `synchronous_commit`: with `off`, acknowledged claims are forgotten in a crash.
 /// - The timeouts would end statements of ours; a wait for a lock has a bound of its own. A machine that vanishes in
 ///   the middle of a flight does not keep its locks for longer than the idle transaction's.
-/// - In a session that is ours alone it fails (34000) where that does not bear our mark, see [`mark_session`].
-/// - In any other it fails in a transaction that somebody has left open, which `BEGIN` only warns of, and which our
-///   `COMMIT` would commit.
+/// - In a transaction that somebody has left open, which `BEGIN` only warns of, and which our `COMMIT` would commit,
+///   the last statement fails.
 ///
-/// That look at a session of ours is no query: one costs the server as much as all that stands here before it (measured).
+/// In a session of ours it is the look at the `mark` that fails then (22012), and where the session does not bear it (that, or 26000), see
+/// [`mark_session`], which has prepared it: to read and plan a query costs the server as much as all before it (measured).
 ///
-/// On a standby this fails, so that nothing is read there either.
+/// On a standby this fails, so that nothing is read there either. The level is told behind `BEGIN`: one that failed would leave
+/// no transaction, and a pooler could send what follows in the flight to another session.
 pub(crate) fn begin(lock_timeout_ms: u128, mark: Option<&str>) -> String {
     let last = match mark {
-        Some(mark) => format!("SET LOCAL lock_timeout = {lock_timeout_ms}; MOVE 0 IN lease_{mark}"),
+        Some(mark) => format!("SET LOCAL lock_timeout = {lock_timeout_ms}; EXECUTE lease_{mark}"),
         None => format!(
             "SELECT set_config('lock_timeout', CASE WHEN now() = statement_timestamp() THEN '{lock_timeout_ms}' \
                                ELSE 'a transaction was left open' END, true)"
         ),
     };
     format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+        "BEGIN; SET LOCAL TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
          SET LOCAL search_path = pg_catalog, pg_temp; \
          SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on; \
          SET LOCAL idle_in_transaction_session_timeout = '10s'; {last}"
@@ -80,11 +81,16 @@ pub(crate) const IS_STANDBY: &str =
 /// `verify` would run as its `release`. So a statement is prepared, and used, only in a transaction that has found our mark
 /// in its session, where no other store has left its own since, and so none its names.
 ///
-/// The mark is a cursor that outlives its transaction: nothing that a session keeps is found at a lower cost. It has been
-/// read to its end when it is made, and holds no lock and no snapshot. Others' marks end with `CLOSE ALL`: where two bore theirs, one
-/// could prepare under a name that the other thinks its own.
+/// That look is prepared by SQL, under the mark as its name; `pg_stat_statements` counts all of them as one. It also fails in a
+/// transaction that had begun before the flight: a session of ours has none, so it is others' as well.
 pub(crate) fn mark_session(mark: &str) -> String {
-    format!("; CLOSE ALL; DECLARE lease_{mark} CURSOR WITH HOLD FOR SELECT 1")
+    format!(
+        "; SELECT pg_catalog.set_config('lease.session', '{mark}', false); \
+         PREPARE lease_{mark} AS SELECT 1 OPERATOR(pg_catalog./) ( \
+             pg_catalog.now() OPERATOR(pg_catalog.=) pg_catalog.statement_timestamp() \
+             AND COALESCE(pg_catalog.current_setting('lease.session', true), '') OPERATOR(pg_catalog.=) '{mark}' \
+         )::pg_catalog.int4"
+    )
 }
 
 /// What the product calls itself, when [`IS_STANDBY`] failed: others speak the protocol, too.

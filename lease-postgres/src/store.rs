@@ -446,7 +446,7 @@ impl LeaseStore for PostgresStore {
         let claim = claim.clone();
         self.run(move |shared| async move {
             let limit = shared.limit(within);
-            limit.insist(Repeat::WithoutEffect, || shared.claim_slot(&limit, &claim, slot)).await
+            limit.insist(Repeat::WithoutEffect, || Box::pin(shared.claim_slot(&limit, &claim, slot))).await
         })
         .await
     }

@@ -1,6 +1,6 @@
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,12 @@ fn launch(folder: &Path, server: u16, port: u16) -> Result<Child, Error> {
     let write = |name: &str, text: &str| {
         write_for_all(&folder.join(name), text).map_err(Error::while_doing(format_args!("write {name}")))
     };
-    write("pgbouncer.ini", &settings(server, port))?;
+    let said = Command::new(&program)
+        .arg("--version")
+        .output()
+        .map_err(Error::while_doing("ask PgBouncer's version"))?;
+    let renames = renames_statements(&String::from_utf8_lossy(&said.stdout));
+    write("pgbouncer.ini", &settings(server, port, renames))?;
     write("users", "\"postgres\" \"\"\n")?;
     let log = File::create(folder.join("log")).map_err(Error::while_doing("create PgBouncer's log"))?;
     // It refuses to run as root, as PostgreSQL does.
@@ -85,7 +90,15 @@ fn launch(folder: &Path, server: u16, port: u16) -> Result<Child, Error> {
     process::spawn(start).map_err(Error::while_doing("start PgBouncer"))
 }
 
-fn settings(server: u16, port: u16) -> String {
+/// Whether it can give prepared statements names of its own, and from 1.24 on does: what is to be seen here is what goes wrong without.
+fn renames_statements(version: &str) -> bool {
+    let number = version.split_whitespace().nth(1).unwrap_or_default();
+    let mut parts = number.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    (parts.next(), parts.next()) >= (Some(1), Some(21))
+}
+
+fn settings(server: u16, port: u16, renames: bool) -> String {
+    let renaming = if renames { "max_prepared_statements = 0\n" } else { "" };
     format!(
         "[databases]\n\
          * = host=127.0.0.1 port={server}\n\
@@ -94,6 +107,7 @@ fn settings(server: u16, port: u16) -> String {
          listen_port = {port}\n\
          unix_socket_dir =\n\
          pool_mode = transaction\n\
+         {renaming}\
          max_client_conn = 500\n\
          auth_type = trust\n\
          auth_file = users\n\
@@ -111,4 +125,24 @@ fn reaches(child: &mut Child, port: u16) -> bool {
         thread::sleep(Duration::from_millis(10));
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_known_which_version_gives_names_of_its_own() {
+        for (version, renames) in [
+            ("PgBouncer 1.18.0\nlibevent 2.1.12", false),
+            ("PgBouncer 1.21.0", true),
+            ("PgBouncer 1.24.1", true),
+            ("PgBouncer 2.0", true),
+            ("", false),
+        ] {
+            assert_eq!(renames_statements(version), renames, "{version}");
+        }
+        assert!(settings(1, 2, true).contains("transaction\nmax_prepared_statements = 0\n"));
+        assert!(!settings(1, 2, false).contains("prepared"));
+    }
 }

@@ -39,30 +39,35 @@ fn name(engine: Backend) -> String {
     engine.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// What people use instead, and leases are compared with: a program of a package of the system's.
+/// What leases are compared with, or measured by: a program of a package of the system's.
 #[derive(Debug, PartialEq, Eq)]
-struct Rival {
+struct Other {
     program: &'static str,
     package: &'static str,
     service: &'static str,
 }
 
-const ETCD: Rival = Rival { program: "etcd", package: "etcd-server", service: "etcd" };
-const REDIS: Rival = Rival { program: "redis-server", package: "redis-server", service: "redis-server" };
+const ETCD: Other = Other { program: "etcd", package: "etcd-server", service: "etcd" };
+const REDIS: Other = Other { program: "redis-server", package: "redis-server", service: "redis-server" };
+/// It has no service; the name of one that is not there does no harm.
+const VALGRIND: Other = Other { program: "valgrind", package: "valgrind", service: "valgrind" };
 
-/// Those that the chosen questions are about.
-fn rivals(choice: &Choice) -> Vec<Rival> {
+/// Those that the chosen questions want.
+fn others(choice: &Choice) -> Vec<Other> {
     let asks =
         |question: &str| choice.question.is_empty() || choice.question.iter().any(|name| name == question);
     let is_on_postgres = choice.engine.is_empty() || choice.engine.contains(&Backend::Postgres);
-    let mut rivals = Vec::new();
+    let mut others = Vec::new();
     if asks("rivals") || is_on_postgres && (asks("hand-over") || asks("takeover")) {
-        rivals.push(ETCD);
+        others.push(ETCD);
     }
     if asks("rivals") {
-        rivals.push(REDIS);
+        others.push(REDIS);
     }
-    rivals
+    if asks("instructions") {
+        others.push(VALGRIND);
+    }
+    others
 }
 
 pub(crate) fn run(root: &Path, choice: &Choice) -> Result<(), Failure> {
@@ -73,7 +78,7 @@ pub(crate) fn run(root: &Path, choice: &Choice) -> Result<(), Failure> {
         require(db::TOOLS)?;
     }
     let servers = servers::provide(&products, since)?;
-    for Rival { program, package, service } in rivals(choice) {
+    for Other { program, package, service } in others(choice) {
         if let Err(error) = install_program(program, package, service, &|what| announce(since, what)) {
             announce(since, &format!("there will be no figure of {program}, but all others: {error}"));
         }
@@ -116,12 +121,13 @@ mod tests {
     fn only_what_is_compared_with_is_installed() {
         let of = |engine: &[Backend], question: &[&str]| {
             let question = question.iter().map(ToString::to_string).collect();
-            rivals(&Choice { quick: true, engine: engine.to_vec(), question, charts: false })
+            others(&Choice { quick: true, engine: engine.to_vec(), question, charts: false })
         };
-        assert_eq!(of(&[], &[]), [ETCD, REDIS]);
+        assert_eq!(of(&[], &[]), [ETCD, REDIS, VALGRIND]);
         assert_eq!(of(&[Backend::Sqlite], &["idle", "rivals"]), [ETCD, REDIS]);
         assert_eq!(of(&[Backend::Postgres], &["hand-over"]), [ETCD]);
         assert_eq!(of(&[Backend::Sqlite], &["hand-over", "takeover"]), []);
         assert_eq!(of(&[], &["statements"]), []);
+        assert_eq!(of(&[Backend::Mysql], &["instructions"]), [VALGRIND]);
     }
 }

@@ -58,8 +58,10 @@ async fn no_statement_is_run_by_its_name_in_a_session_that_another_store_has_mar
     // The one session that lies idle in the pooler is given to each in turn.
     let another = sandbox.options().open(&pooler.url()).unwrap();
     another.inspect(&held.name, LONG).await.unwrap();
+    let close = "DO $$ DECLARE own text; BEGIN FOR own IN SELECT name FROM pg_prepared_statements WHERE name ~ '^s[0-9]' \
+                 LOOP EXECUTE 'DEALLOCATE ' || own; END LOOP; END $$";
     let names = OTHERS_NAMES.replace("{release}", RELEASE);
-    Sql::connect(&pooler.url()).await.run(&sandbox.text(&format!("DEALLOCATE ALL; {names}"))).await;
+    Sql::connect(&pooler.url()).await.run(&sandbox.text(&format!("{close}; {names}"))).await;
     let verified = store.verify(&held.name, &held.holder, LONG).await.unwrap();
     assert!(matches!(verified, VerifyAnswer::Held(_)), "{verified:?}");
     let row = store.inspect(&held.name, LONG).await.unwrap().row.unwrap();
