@@ -200,17 +200,15 @@ impl Svg {
     fn bar(&mut self, scale: &Scale, bar: &Bar, y: f64) {
         let (x, middle) = (scale.at(bar.value), y + BAR / 2.0);
         self.rectangle([LABELS, y + 1.0], [x - LABELS, BAR - 2.0], colour(bar.engine));
-        let mut end = x;
         if let Some((low, high)) = bar.range {
-            end = scale.at(high).max(end);
-            self.line([scale.at(low), middle], [end, middle], "range");
+            self.line([scale.at(low), middle], [scale.at(high), middle], "range");
         }
         if let Some(goal) = bar.goal {
             let at = scale.at(goal);
-            end = at.max(end);
             self.line([at, y], [at, y + BAR], "goal");
         }
-        self.text(end + 5.0, middle + 4.0, "value", &bar.shown);
+        // In a column of their own: beside the mark a value would be read as the goal's.
+        self.text(WIDTH - VALUES + 6.0, middle + 4.0, "value", &bar.shown);
     }
 
     fn end(mut self) -> String {

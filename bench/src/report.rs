@@ -105,9 +105,13 @@ impl Figure {
         let (low, high) = ratios.of_the_median();
         let verdict = if (median - 1.0).abs() <= chance { ": no real difference" } else { "" };
         let mut figure = Self::new(what, median, "times");
-        figure.note = format!("{low:.2} to {high:.2}, chance {chance:.2}{verdict}");
+        figure.note = format!("chance {chance:.2}{verdict}");
         figure.chance = chance;
-        figure.range = Some((low, high));
+        // One alone says nothing of where the next would lie.
+        if ratios.all().len() > 1 {
+            figure.note = format!("{low:.2} to {high:.2}, {}", figure.note);
+            figure.range = Some((low, high));
+        }
         figure.samples = ratios.all().to_vec();
         figure
     }
@@ -321,6 +325,8 @@ mod tests {
         assert_eq!(of(&[1.0, 1.0, 1.2]).row()[3], "<= 1.05 cannot be told");
         assert_eq!(of(&[1.1, 1.1, 1.2]).row()[3], "<= 1.05 MISSED");
         assert_eq!(of(&[]).row()[3], "<= 1.05 cannot be told");
+        assert_eq!(of(&[1.04, 1.04]).row()[2], "1.04 to 1.04, chance 0.01");
+        assert_eq!(of(&[1.2]).row()[2], "chance 0.01");
         // What could not be measured has met nothing.
         assert!(!Goal::Below(10.0).is_met(f64::NAN) && !Goal::AtLeast(0.7).is_met(f64::NAN));
     }
