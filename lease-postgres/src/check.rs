@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use lease_core::store::{Claim, Limit, StoreError, ttl_ms};
 use lease_core::{ErrorKind, Holder, Instance, LeaseName};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Client;
 
-use crate::connection::begin;
+use crate::connection::{begin, tell};
 use crate::connections::{Connections, Lane};
 use crate::error::of_statement;
 use crate::options::Table;
-use crate::row::{Question, cell, claim_values};
+use crate::row::{Question, Row, cell, claim_values};
 use crate::{product, schema, sql};
 
 /// The server, then the table, then the rights. Connecting has shown the rest.
@@ -69,8 +69,7 @@ async fn try_to_hold(client: &Client, limit: &Limit, table: &Table, trial: &Clai
         ("renewal", Question::new(sql::renew(table), renewal)),
         ("release", Question::new(sql::release(table), [name.into(), holder.into()])),
     ] {
-        let rows = client.query_typed(&question.sql, &question.typed()).await.map_err(of_statement)?;
-        if rows.is_empty() {
+        if tell(client, &question).await?.is_empty() {
             let message = format!(
                 "a trigger or a rule on table {} swallows writes: a {what} on trial changed nothing; remove it",
                 table.shown()

@@ -1,20 +1,19 @@
-//! One connection: asked in one flight.
+//! One connection: asked in one message.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::join3;
-use lease_core::store::{Effect, Limit, StoreError};
+use futures_util::future::join;
+use lease_core::store::{Limit, StoreError};
 use lease_core::{ErrorKind, Holder};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::{Client, SimpleQueryMessage};
 
-use crate::error::{self, of_statement};
+use crate::error::{leaves_connection, of_statement};
 use crate::opener::Driven;
-use crate::row::Question;
+use crate::row::{Question, Row};
 use crate::sql;
 
 /// A connection of our own.
@@ -28,21 +27,28 @@ pub(crate) struct Connection {
 
 /// What is kept in a session that is ours alone.
 pub(crate) struct Session {
+    /// What no other has in its names.
     mark: String,
-    prepared: HashMap<String, Statement>,
+    /// Whether its defaults are not what statements need.
+    needs_settings: bool,
+    /// The numbers of the statements that are prepared.
+    prepared: HashMap<String, usize>,
     /// Raised when the session turns out to be others' as well: then none keeps anything from now on.
     are_shared: Arc<AtomicBool>,
 }
 
 impl Session {
-    /// One that will bear a mark of its own, which no other has.
     pub(crate) fn new(are_shared: Arc<AtomicBool>) -> Result<Self, StoreError> {
         let mark = Holder::mint().map_err(|error| {
             StoreError::new(ErrorKind::Other, "the system's random source cannot be read")
                 .with_source(error)
                 .without_effect()
         })?;
-        Ok(Self { mark: mark.to_string(), prepared: HashMap::new(), are_shared })
+        Ok(Self { mark: mark.to_string(), needs_settings: false, prepared: HashMap::new(), are_shared })
+    }
+
+    pub(crate) fn with_settings(self, needs_settings: bool) -> Self {
+        Self { needs_settings, ..self }
     }
 
     pub(crate) fn mark(&self) -> &str {
@@ -57,96 +63,123 @@ pub(crate) struct Asked {
 }
 
 impl Connection {
-    /// Asks in one flight. A statement that is new to the session is prepared in one before.
+    /// Asks in one message. A statement that is new to the session is prepared by one before, in the same flight.
     pub(crate) async fn ask(&mut self, limit: &Limit, question: &Question) -> Asked {
-        let Some(session) = &mut self.session else { return ask(&self.client, limit, question).await };
-        let flown = session.ask(&self.client, limit, question).await;
-        match &flown {
-            Err((error, _)) if is_of_a_shared_session(error) => {
-                session.are_shared.store(true, Ordering::Relaxed);
-                let message = "a pooler gives the session to others in turn";
-                let error = StoreError::new(ErrorKind::Unavailable, message).without_effect();
-                Asked { answer: Err(error), clean: false }
-            }
-            _ => Asked::of(flown),
+        match &mut self.session {
+            Some(session) => session.ask(&self.client, limit, question).await,
+            None => ask(&self.client, limit, question).await,
+        }
+    }
+
+    /// Runs what cannot be prepared, in a session that is ours alone.
+    pub(crate) async fn say(&self, limit: &Limit, statement: &str) -> Asked {
+        let Some(session) = &self.session else { return Asked::refused(is_shared()) };
+        match self.client.simple_query(&format!("{}; {statement}", session.look(limit))).await {
+            Ok(messages) => Asked::answered(messages),
+            Err(error) => session.refused(error),
         }
     }
 }
 
 impl Session {
-    async fn ask(
-        &mut self,
-        client: &Client,
-        limit: &Limit,
-        question: &Question,
-    ) -> Result<Vec<Row>, (StoreError, bool)> {
-        let mark = Some(self.mark.as_str());
-        if !self.prepared.contains_key(&question.sql) {
-            let types = question.types();
-            let preparing = flight(client, limit, mark, client.prepare_typed(&question.sql, &types)).await;
-            // Nothing was asked yet.
-            let statement = preparing.map_err(|(error, clean)| (error.without_effect(), clean))?;
-            self.prepared.insert(question.sql.clone(), statement);
+    fn look(&self, limit: &Limit) -> String {
+        sql::look(&self.mark, lock_timeout(limit.left()), self.needs_settings)
+    }
+
+    async fn ask(&mut self, client: &Client, limit: &Limit, question: &Question) -> Asked {
+        let look = self.look(limit);
+        let run = |number| sql::execute(&self.mark, number, &question.literals());
+        let answer = if let Some(number) = self.prepared.get(&question.sql) {
+            client.simple_query(&format!("{look}; {}", run(*number))).await
+        } else {
+            let number = self.prepared.len();
+            let prepare = sql::prepare(&self.mark, number, &question.types(), &question.sql);
+            let (prepare, run) = (format!("{look}; {prepare}"), format!("{look}; {}", run(number)));
+            let (prepared, answer) = join(client.batch_execute(&prepare), client.simple_query(&run)).await;
+            match prepared {
+                Ok(()) => drop(self.prepared.insert(question.sql.clone(), number)),
+                // What the server has refused to prepare it has not run.
+                Err(error) if error.as_db_error().is_some() => return self.refused(error).without_effect(),
+                Err(error) => return self.refused(error),
+            }
+            answer
+        };
+        match answer {
+            Ok(messages) => Asked::answered(messages),
+            Err(error) => self.refused(error),
         }
-        let values = question.values();
-        flight(client, limit, mark, client.query(&self.prepared[&question.sql], &values)).await
+    }
+
+    fn refused(&self, error: tokio_postgres::Error) -> Asked {
+        if !self.is_anothers(&error) {
+            return Asked::refused(of_begin(error));
+        }
+        self.are_shared.store(true, Ordering::Relaxed);
+        Asked::refused(is_shared())
+    }
+
+    /// Whether the session does not know our names, or is not as it was. That ends a message before
+    /// anything has been run. Of the text it is the mark that counts, which the server has from us.
+    fn is_anothers(&self, error: &tokio_postgres::Error) -> bool {
+        error.as_db_error().is_some_and(|error| {
+            [SqlState::INVALID_PARAMETER_VALUE, SqlState::INVALID_SQL_STATEMENT_NAME].contains(error.code())
+                && error.message().contains(&self.mark)
+        })
     }
 }
 
-/// Whether the session does not bear our mark, or has a name of ours for a statement of another's, or not at all. All of
-/// them end a flight before anything has been run in it.
-fn is_of_a_shared_session(error: &StoreError) -> bool {
-    let driver =
-        std::error::Error::source(error).and_then(|source| source.downcast_ref::<tokio_postgres::Error>());
-    let codes =
-        [SqlState::DIVISION_BY_ZERO, SqlState::DUPLICATE_PSTATEMENT, SqlState::INVALID_SQL_STATEMENT_NAME];
-    driver.and_then(tokio_postgres::Error::code).is_some_and(|code| codes.contains(code))
+/// The connection is not used again.
+fn is_shared() -> StoreError {
+    let message = "a pooler gives the session to others in turn";
+    StoreError::new(ErrorKind::Unavailable, message).without_effect()
 }
 
-/// Asks in one flight, and leaves nothing behind in the session: no setting, and no prepared statement.
+/// Asks in one message, and leaves nothing behind in the session: no setting, and no prepared statement.
 pub(crate) async fn ask(client: &Client, limit: &Limit, question: &Question) -> Asked {
-    let typed = question.typed();
-    Asked::of(flight(client, limit, None, client.query_typed(&question.sql, &typed)).await)
+    let message = format!("{}; {}", sql::prologue(lock_timeout(limit.left())), question.in_line());
+    match client.simple_query(&message).await {
+        Ok(messages) => Asked::answered(messages),
+        Err(error) => Asked::refused(of_begin(error)),
+    }
+}
+
+/// Asks in the transaction that is open.
+pub(crate) async fn tell(client: &Client, question: &Question) -> Result<Vec<Row>, StoreError> {
+    client.simple_query(&question.in_line()).await.map(rows_of_last).map_err(of_statement)
 }
 
 impl Asked {
-    fn of(flown: Result<Vec<Row>, (StoreError, bool)>) -> Self {
-        match flown {
-            Ok(rows) => Self { answer: Ok(rows), clean: true },
-            Err((error, clean)) => Self { answer: Err(error), clean },
-        }
+    fn answered(messages: Vec<SimpleQueryMessage>) -> Self {
+        Self { answer: Ok(rows_of_last(messages)), clean: true }
+    }
+
+    fn refused(error: StoreError) -> Self {
+        Self { clean: leaves_connection(&error), answer: Err(error) }
+    }
+
+    fn without_effect(self) -> Self {
+        Self { answer: self.answer.map_err(StoreError::without_effect), ..self }
     }
 }
 
-/// Begins a transaction, runs a statement in it and ends it, in one flight. An error comes with whether the connection can
-/// be used again.
-async fn flight<T>(
-    client: &Client,
-    limit: &Limit,
-    mark: Option<&str>,
-    statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, (StoreError, bool)> {
-    let beginning = sql::begin(lock_timeout(limit.left()), mark);
-    let (begun, answer, ended) =
-        join3(client.batch_execute(&beginning), statement, client.batch_execute(sql::COMMIT)).await;
-    match (begun, answer, ended) {
-        (Ok(()), Ok(answer), Ok(())) => Ok(answer),
-        // The commit of a transaction that has failed is its end.
-        (Ok(()), Err(error), ended) => Err(failed(of_statement(error), ended.is_ok())),
-        (Ok(()), Ok(_), Err(error)) => Err(failed(of_statement(error), true)),
-        // Where the transaction could not begin, the statement stood alone, or among what had failed.
-        (Err(error), answer, _) => {
-            let stood_alone = answer.map_err(of_statement);
-            let error = of_begin(error);
-            let harmless = stood_alone.is_err_and(|error| error.effect() == Effect::None);
-            Err(failed(if harmless { error } else { unknown(&error) }, false))
+/// The rows of the last statement in a message.
+fn rows_of_last(messages: Vec<SimpleQueryMessage>) -> Vec<Row> {
+    let (mut rows, mut has_ended) = (Vec::new(), false);
+    for message in messages {
+        if has_ended {
+            rows.clear();
+        }
+        has_ended = matches!(message, SimpleQueryMessage::CommandComplete(_));
+        if let SimpleQueryMessage::Row(row) = message {
+            rows.push(row);
         }
     }
+    rows
 }
 
 /// Begins a transaction in which no wait for a lock outlasts the limit.
 pub(crate) async fn begin(client: &Client, limit: &Limit) -> Result<(), StoreError> {
-    client.batch_execute(&sql::begin(lock_timeout(limit.left()), None)).await.map_err(of_begin)
+    client.batch_execute(&sql::begin(lock_timeout(limit.left()))).await.map_err(of_begin)
 }
 
 /// Tells other sessions, in one message. After an error the connection is not to be used again.
@@ -188,16 +221,6 @@ fn of_begin(error: tokio_postgres::Error) -> StoreError {
 pub(crate) fn is_standby() -> StoreError {
     let message = "the server is a standby (in recovery); leases need the primary";
     StoreError::new(ErrorKind::ReadOnly, message).without_effect()
-}
-
-fn failed(error: StoreError, clean: bool) -> (StoreError, bool) {
-    let clean = clean && error::leaves_connection(&error);
-    (error, clean)
-}
-
-/// The same error of a statement that may have gone through.
-fn unknown(error: &StoreError) -> StoreError {
-    StoreError::new(error.kind(), error.to_string())
 }
 
 #[cfg(test)]

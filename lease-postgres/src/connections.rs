@@ -9,12 +9,12 @@ use deadpool_postgres::{Object, Pool, PoolError};
 use lease_core::ErrorKind;
 use lease_core::store::{Limit, StoreError};
 use tokio::time::timeout;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Client;
 
 use crate::connection::{Asked, Connection, ask};
 use crate::error::{leaves_connection, of_connecting};
 use crate::opener::{Opener, no_answer};
-use crate::row::Question;
+use crate::row::{Question, Row};
 
 /// Where a store's connections come from.
 pub(crate) enum Connections {

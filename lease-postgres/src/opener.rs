@@ -124,8 +124,8 @@ impl Opener {
         let opening = async {
             let (client, version) = self.log_in(&candidate).await?;
             let session = self.session()?;
-            is_primary(&client, version.as_deref(), session.as_ref()).await?;
-            Ok((client, session))
+            let is_as_it_should_be = is_primary(&client, version.as_deref(), session.as_ref()).await?;
+            Ok((client, session.map(|session| session.with_settings(!is_as_it_should_be))))
         };
         match candidate.get_connect_timeout() {
             Some(time) => timeout(*time, opening).await.unwrap_or_else(|_| Err(no_answer())),
@@ -235,14 +235,15 @@ impl Deref for Driven {
     }
 }
 
-/// Refuses a server that is not a primary, and marks the session, in one round trip.
+/// Refuses a server that is not a primary, and says whether the session's defaults are as they should be, in one round
+/// trip.
 async fn is_primary(
     client: &Client,
     version: Option<&str>,
     session: Option<&Session>,
-) -> Result<(), StoreError> {
-    let mark = session.map_or_else(String::new, |session| sql::mark_session(session.mark()));
-    let answer = client.simple_query(&format!("{}{mark}", sql::IS_STANDBY)).await;
+) -> Result<bool, StoreError> {
+    let look = session.map_or_else(String::new, |session| format!("; {}", sql::prepare_look(session.mark())));
+    let answer = client.simple_query(&format!("{}{look}", sql::is_standby())).await;
     let is_old =
         version.is_some_and(|version| product::major(version).is_none_or(|major| major < product::OLDEST));
     if answer.is_err() || is_old {
@@ -251,13 +252,13 @@ async fn is_primary(
         let named = client.simple_query(sql::VERSION).await;
         let has_ended = named.as_ref().is_err_and(ends_connection);
         if is_old || !has_ended {
-            let named = named.as_deref().ok().and_then(first_column).or(version);
+            let named = named.as_deref().ok().and_then(|messages| column(messages, 0)).or(version);
             product::is_supported(named.unwrap_or("(no version)")).map_err(StoreError::without_effect)?;
         }
     }
     let messages = answer.map_err(of_connecting)?;
-    match first_column(&messages) {
-        Some("f") => Ok(()),
+    match column(&messages, 0) {
+        Some("f") => Ok(column(&messages, 1) == Some("t")),
         Some(_) => Err(is_standby()),
         None => Err(StoreError::new(ErrorKind::Other, "the server did not say whether it is a primary")
             .without_effect()),
@@ -309,9 +310,10 @@ where
     }
 }
 
-fn first_column(messages: &[SimpleQueryMessage]) -> Option<&str> {
+/// A value of the first row.
+fn column(messages: &[SimpleQueryMessage], index: usize) -> Option<&str> {
     messages.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0),
+        SimpleQueryMessage::Row(row) => row.get(index),
         _ => None,
     })
 }

@@ -5,10 +5,11 @@ use lease_core::store::{
     term_of, ttl_ms,
 };
 use lease_core::{ErrorKind, LeaseName, Term};
-use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, ToSql, Type};
+/// Values as text.
+pub(crate) use tokio_postgres::SimpleQueryRow as Row;
 
-/// A statement and its parameters.
+/// A statement and its parameters, which go out with it as text: what is asked is one message, however many
+/// statements are in it.
 pub(crate) struct Question {
     pub(crate) sql: String,
     values: Vec<Value>,
@@ -27,35 +28,105 @@ impl Question {
         Self { sql, values: values.into() }
     }
 
-    pub(crate) fn types(&self) -> Vec<Type> {
-        self.values.iter().map(Value::of_type).collect()
+    /// `text, bigint`.
+    pub(crate) fn types(&self) -> String {
+        self.values.iter().map(Value::of_type).collect::<Vec<_>>().join(", ")
     }
 
-    pub(crate) fn values(&self) -> Vec<&(dyn ToSql + Sync)> {
-        self.values.iter().map(Value::to_sql).collect()
+    /// The values, as many literals.
+    pub(crate) fn literals(&self) -> String {
+        let mut literals = String::with_capacity(self.len());
+        for (index, value) in self.values.iter().enumerate() {
+            if index > 0 {
+                literals.push_str(", ");
+            }
+            value.push_to(&mut literals);
+        }
+        literals
     }
 
-    pub(crate) fn typed(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
-        self.values.iter().map(|value| (value.to_sql(), value.of_type())).collect()
+    /// The statement with its values in the places of its parameters.
+    pub(crate) fn in_line(&self) -> String {
+        let mut text = String::with_capacity(self.sql.len() + self.len());
+        let mut parts = self.sql.split('$');
+        text.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let behind = part.trim_start_matches(|sign: char| sign.is_ascii_digit());
+            let place = part[..part.len() - behind.len()].parse::<usize>();
+            let value = place.ok().and_then(|place| self.values.get(place.checked_sub(1)?));
+            let value = value.expect("a statement of ours has a `$` only where it has a value");
+            value.push_to(&mut text);
+            text.push_str("::");
+            text.push_str(value.of_type());
+            text.push_str(behind);
+        }
+        text
+    }
+
+    /// About as many bytes as the values take.
+    fn len(&self) -> usize {
+        self.values.iter().map(|value| value.len() + 16).sum()
     }
 }
 
 impl Value {
-    fn of_type(&self) -> Type {
+    fn of_type(&self) -> &'static str {
         match self {
-            Self::Text(_) => Type::TEXT,
-            Self::Texts(_) => Type::TEXT_ARRAY,
-            Self::Integer(_) => Type::INT8,
+            Self::Text(_) => "text",
+            Self::Texts(_) => "text[]",
+            Self::Integer(_) => "bigint",
         }
     }
 
-    fn to_sql(&self) -> &(dyn ToSql + Sync) {
+    fn len(&self) -> usize {
         match self {
-            Self::Text(text) => text,
-            Self::Texts(texts) => texts,
-            Self::Integer(number) => number,
+            Self::Text(text) => text.len(),
+            Self::Texts(texts) => texts.iter().map(|text| text.len() + 3).sum(),
+            Self::Integer(_) => 20,
         }
     }
+
+    /// Puts a literal behind the text that is read alike whatever the session's settings are.
+    fn push_to(&self, text: &mut String) {
+        match self {
+            Self::Text(value) => push_quoted(text, value),
+            Self::Texts(values) => {
+                let mut array = String::with_capacity(self.len() + 2);
+                for value in values {
+                    array.push(if array.is_empty() { '{' } else { ',' });
+                    array.push('"');
+                    push_escaped(&mut array, value, '"', '\\');
+                    array.push('"');
+                }
+                array.push_str(if array.is_empty() { "{}" } else { "}" });
+                push_quoted(text, &array);
+            }
+            Self::Integer(number) => {
+                text.push('\'');
+                text.push_str(&number.to_string());
+                text.push('\'');
+            }
+        }
+    }
+}
+
+fn push_quoted(text: &mut String, value: &str) {
+    text.push_str("E'");
+    push_escaped(text, value, '\'', '\'');
+    text.push('\'');
+}
+
+/// A backslash is escaped by another, in SQL as in an array; a quote by what is told.
+fn push_escaped(text: &mut String, value: &str, quote: char, by: char) {
+    let mut rest = value;
+    while let Some(index) = rest.find(['\\', quote]) {
+        text.push_str(&rest[..index]);
+        let sign = if rest[index..].starts_with('\\') { '\\' } else { quote };
+        text.push(if sign == quote { by } else { '\\' });
+        text.push(sign);
+        rest = &rest[index + 1..];
+    }
+    text.push_str(rest);
 }
 
 impl From<&str> for Value {
@@ -109,13 +180,57 @@ pub(crate) fn granted(rows: &[Row], name: &LeaseName) -> Result<Option<Term>, St
 }
 
 /// One value of an answer; NULL and foreign types are not what a lease store writes.
-pub(crate) fn cell<'row, T: FromSql<'row>>(
+pub(crate) fn cell<'row, T: Cell<'row>>(
     row: &'row Row,
     index: usize,
     name: &str,
     column: &str,
 ) -> Result<T, StoreError> {
-    row.try_get(index).map_err(|error| damaged(name, column, "no value of its type").with_source(error))
+    let no_value = || damaged(name, column, "no value of its type");
+    let text = row.try_get(index).map_err(|error| no_value().with_source(error))?;
+    T::read(text).ok_or_else(no_value)
+}
+
+/// What can be read from the text of a value, where there is one.
+pub(crate) trait Cell<'row>: Sized {
+    fn read(text: Option<&'row str>) -> Option<Self>;
+}
+
+impl<'row> Cell<'row> for &'row str {
+    fn read(text: Option<&'row str>) -> Option<Self> {
+        text
+    }
+}
+
+impl Cell<'_> for String {
+    fn read(text: Option<&str>) -> Option<Self> {
+        text.map(str::to_owned)
+    }
+}
+
+impl Cell<'_> for i64 {
+    fn read(text: Option<&str>) -> Option<Self> {
+        text?.parse().ok()
+    }
+}
+
+impl Cell<'_> for bool {
+    fn read(text: Option<&str>) -> Option<Self> {
+        match text? {
+            "t" => Some(true),
+            "f" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+impl<'row, T: Cell<'row>> Cell<'row> for Option<T> {
+    fn read(text: Option<&'row str>) -> Option<Self> {
+        match text {
+            None => Some(None),
+            some => T::read(some).map(Some),
+        }
+    }
 }
 
 /// The clock, in the first column of statements that bring it along.
@@ -179,4 +294,23 @@ pub(crate) fn unfinished_slot(row: &Row) -> Result<Option<UnfinishedSlot>, Store
 /// For a statement that always has a row, since the clock is in it.
 pub(crate) fn no_clock() -> StoreError {
     StoreError::new(ErrorKind::Other, "PostgreSQL did not tell its clock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_in_the_places_of_their_parameters() {
+        let texts = [r#"a"b\'"#, "c"].map(str::to_owned);
+        let values: [Value; 4] =
+            [r"it's \ $2".into(), (-7).into(), texts.into_iter().collect(), [].into_iter().collect()];
+        let question = Question::new("SELECT $1 || $3, $2, $2 + $4".to_owned(), values);
+        assert_eq!(question.types(), "text, bigint, text[], text[]");
+        assert_eq!(question.literals(), r#"E'it''s \\ $2', '-7', E'{"a\\"b\\\\''","c"}', E'{}'"#);
+        assert_eq!(
+            question.in_line(),
+            r#"SELECT E'it''s \\ $2'::text || E'{"a\\"b\\\\''","c"}'::text[], '-7'::bigint, '-7'::bigint + E'{}'::text[]"#
+        );
+    }
 }

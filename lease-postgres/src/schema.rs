@@ -2,13 +2,13 @@
 
 use lease_core::ErrorKind;
 use lease_core::store::{Limit, StoreError};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Client;
 
-use crate::connection::begin;
+use crate::connection::{begin, tell};
 use crate::connections::{Connections, Lane};
 use crate::error::of_statement;
 use crate::options::Table;
-use crate::row::{Question, cell};
+use crate::row::{Question, Row, cell};
 use crate::sql;
 
 /// The DDL, as [`create_table`](sql::create_table) sends it.
@@ -28,8 +28,8 @@ struct Kind {
     relation: String,
     persistence: String,
     row_security: bool,
-    /// The columns of each unique key, the primary one's with ` key` behind.
-    unique: Vec<String>,
+    /// The columns of each unique key, the primary one's with ` key` behind, one on a line.
+    unique: String,
     inherited: bool,
 }
 
@@ -60,11 +60,7 @@ pub(crate) async fn inspect(
 
 async fn inspect_here(client: &Client, table: &Table) -> Result<Shape, StoreError> {
     let [kind, columns] = questions(table);
-    Shape::read(&ask(client, &kind).await?, &ask(client, &columns).await?)
-}
-
-async fn ask(client: &Client, question: &Question) -> Result<Vec<Row>, StoreError> {
-    client.query_typed(&question.sql, &question.typed()).await.map_err(of_statement)
+    Shape::read(&tell(client, &kind).await?, &tell(client, &columns).await?)
 }
 
 impl Shape {
@@ -168,12 +164,12 @@ impl Shape {
 
 impl Kind {
     fn foreign_key(&self) -> Option<String> {
-        let is_key = |key: &String| key == "name key";
-        (!self.unique.iter().any(is_key)).then(|| "its primary key is not name".to_owned())
+        (!self.unique.lines().any(|columns| columns == "name key"))
+            .then(|| "its primary key is not name".to_owned())
     }
 
     fn has_fence(&self) -> bool {
-        self.unique.iter().any(|columns| columns == "name,term" || columns == "term,name")
+        self.unique.lines().any(|columns| columns == "name,term" || columns == "term,name")
     }
 }
 
@@ -208,7 +204,7 @@ pub(crate) async fn migrate(
 
 async fn make(client: &Client, limit: &Limit, table: &Table) -> Result<(), StoreError> {
     begin(client, limit).await?;
-    ask(client, &Question::new(sql::MIGRATION_LOCK.to_owned(), [table.to_string().as_str().into()])).await?;
+    tell(client, &Question::new(sql::MIGRATION_LOCK.to_owned(), [table.to_string().as_str().into()])).await?;
     let mut shape = inspect_here(client, table).await?;
     if shape.kind.is_none() {
         say(client, &sql::create_table(table)).await?;
@@ -243,7 +239,7 @@ mod tests {
             let collation = if data_type == "text" { "C" } else { "" }.to_owned();
             Column { name: name_of(definition).to_owned(), data_type, not_null: true, collation }
         });
-        let unique = vec!["name key".to_owned(), "name,term".to_owned()];
+        let unique = "name key\nname,term".to_owned();
         let (relation, persistence) = ("r".to_owned(), "p".to_owned());
         let kind = Kind { relation, persistence, row_security: false, unique, inherited: false };
         Shape { kind: Some(kind), columns: columns.collect() }
@@ -262,12 +258,12 @@ mod tests {
             (|shape| shape.kind = None, ErrorKind::Schema, "table leases is missing; run migrate()"),
             (|shape| drop(shape.columns.pop()), ErrorKind::Schema, "no column rerun_slot_ms"),
             (
-                |shape| drop(shape.kind.as_mut().unwrap().unique.pop()),
+                |shape| shape.kind.as_mut().unwrap().unique = "name key".to_owned(),
                 ErrorKind::Schema,
                 "no UNIQUE (name, term)",
             ),
             (
-                |shape| drop(shape.kind.as_mut().unwrap().unique.remove(0)),
+                |shape| shape.kind.as_mut().unwrap().unique = "holder key\nname,term".to_owned(),
                 ErrorKind::Schema,
                 "primary key is not name",
             ),

@@ -3,7 +3,7 @@
 //! # Why each is atomic
 //!
 //! Each is one statement in a transaction of its own at the level read committed, whatever the role's or the
-//! server's default is: between [`begin`] and [`COMMIT`], in one flight. A row is
+//! server's default is: in one message, behind [`prologue`] or [`look`]. A row is
 //! changed under its lock. When another transaction has the lock, an `UPDATE` waits, and then
 //! PostgreSQL puts its `WHERE` to the newest version of the row: nothing that was committed meanwhile
 //! is overlooked, and a row that does not match any more is not changed.
@@ -33,36 +33,33 @@ use crate::options::Table;
 /// The database's clock: whole milliseconds since 1970 UTC.
 const CLOCK: &str = "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000::numeric)::bigint AS now)";
 
-/// Opens a transaction whatever the defaults of role, database and server are. Nothing outlives it, for a session
-/// may be a pooler's or the program's. Together with the statement and [`COMMIT`] it goes out in one flight.
+/// Where a message begins that runs a statement whatever the defaults of role, database and server are, and whoever has the
+/// session besides. A message of several statements is one transaction, which ends with it. Nothing outlives that, for
+/// a session may be a pooler's or the program's.
 ///
 /// - `search_path`: an operator or a function of somebody else's, in a schema on the path, could stand in for one of
 ///   PostgreSQL's, the clock's among them.
 /// - `synchronous_commit`: with `off`, acknowledged claims are forgotten in a crash.
-/// - The timeouts would end statements of ours; a wait for a lock has a bound of its own. A machine that vanishes in
-///   the middle of a flight does not keep its locks for longer than the idle transaction's.
-/// - In a transaction that somebody has left open, which `BEGIN` only warns of, and which our `COMMIT` would commit,
-///   the last statement fails.
+/// - `statement_timeout` would end statements of ours; a wait for a lock has a bound of its own.
+/// - In a transaction that somebody has left open, to which the message would belong, the last statement fails.
 ///
-/// In a session of ours it is the look at the `mark` that fails then (22012), and where the session does not bear it (that, or 26000), see
-/// [`mark_session`], which has prepared it: to read and plan a query costs the server as much as all before it (measured).
-///
-/// On a standby this fails, so that nothing is read there either. The level is told behind `BEGIN`: one that failed would leave
-/// no transaction, and a pooler could send what follows in the flight to another session.
-pub(crate) fn begin(lock_timeout_ms: u128, mark: Option<&str>) -> String {
-    let last = match mark {
-        Some(mark) => format!("SET LOCAL lock_timeout = {lock_timeout_ms}; EXECUTE lease_{mark}"),
-        None => format!(
-            "SELECT set_config('lock_timeout', CASE WHEN now() = statement_timestamp() THEN '{lock_timeout_ms}' \
-                               ELSE 'a transaction was left open' END, true)"
-        ),
-    };
+/// On a standby this fails, so that nothing is read there either.
+pub(crate) fn prologue(lock_timeout_ms: u128) -> String {
     format!(
-        "BEGIN; SET LOCAL TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
-         SET LOCAL search_path = pg_catalog, pg_temp; \
-         SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on; \
-         SET LOCAL idle_in_transaction_session_timeout = '10s'; {last}"
+        "{SETTINGS}; SELECT set_config('lock_timeout', CASE WHEN now() = statement_timestamp() THEN '{lock_timeout_ms}' \
+                                       ELSE 'a transaction was left open' END, true)"
     )
+}
+
+const SETTINGS: &str = "\
+    SET LOCAL TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
+    SET LOCAL search_path = pg_catalog, pg_temp; \
+    SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on";
+
+/// Opens a transaction of several messages in the same way. A machine that vanishes in the middle of it does not keep its
+/// locks for longer than the idle transaction's bound.
+pub(crate) fn begin(lock_timeout_ms: u128) -> String {
+    format!("BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'; {}", prologue(lock_timeout_ms))
 }
 
 /// Ends it.
@@ -71,29 +68,67 @@ pub(crate) const COMMIT: &str = "COMMIT";
 /// Undoes it.
 pub(crate) const ROLLBACK: &str = "ROLLBACK";
 
-/// Asked on every connection of our own before its first statement. Where transactions are serializable and
+/// Asked on every connection of our own before its first statement: whether the server is a standby, and whether the session's
+/// defaults are as they should be. Where transactions are serializable and
 /// deferrable by default, it would wait for others' to end if it did not say its level.
-pub(crate) const IS_STANDBY: &str =
-    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SELECT pg_catalog.pg_is_in_recovery()";
-
-/// Said together with [`IS_STANDBY`]. The driver's names for prepared statements are the same in every process, and
-/// behind a pooler that gives sessions away in turn, another's statement may stand under the name of ours: a
-/// `verify` would run as its `release`. So a statement is prepared, and used, only in a transaction that has found our mark
-/// in its session, where no other store has left its own since, and so none its names.
-///
-/// That look is prepared by SQL, under the mark as its name; `pg_stat_statements` counts all of them as one. It also fails in a
-/// transaction that had begun before the flight: a session of ours has none, so it is others' as well.
-pub(crate) fn mark_session(mark: &str) -> String {
+pub(crate) fn is_standby() -> String {
     format!(
-        "; SELECT pg_catalog.set_config('lease.session', '{mark}', false); \
-         PREPARE lease_{mark} AS SELECT 1 OPERATOR(pg_catalog./) ( \
-             pg_catalog.now() OPERATOR(pg_catalog.=) pg_catalog.statement_timestamp() \
-             AND COALESCE(pg_catalog.current_setting('lease.session', true), '') OPERATOR(pg_catalog.=) '{mark}' \
-         )::pg_catalog.int4"
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+         SELECT pg_catalog.pg_is_in_recovery(), {AS_IT_SHOULD_BE} \
+             AND pg_catalog.current_setting('default_transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' \
+             AND pg_catalog.current_setting('default_transaction_read_only') OPERATOR(pg_catalog.=) 'off'"
     )
 }
 
-/// What the product calls itself, when [`IS_STANDBY`] failed: others speak the protocol, too.
+/// Where this is so, [`SETTINGS`] would change nothing. The schema `pg_catalog` comes first where it is not named.
+const AS_IT_SHOULD_BE: &str = "\
+    pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'on' \
+    AND pg_catalog.current_setting('statement_timeout') OPERATOR(pg_catalog.=) '0' \
+    AND (pg_catalog.replace(pg_catalog.current_setting('search_path'), '\"', '') OPERATOR(pg_catalog.=) 'pg_catalog, pg_temp' \
+        OR pg_catalog.strpos(pg_catalog.lower(pg_catalog.current_setting('search_path')), 'pg_catalog') \
+            OPERATOR(pg_catalog.=) 0)";
+
+/// In a session of ours, statements are prepared, and so is this look, which goes in front of each of them in place of
+/// [`prologue`]: it sets the bound for locks, and fails when the session is not as it should be, nor its transaction
+/// begun by this message. To read and plan a query costs the server more than to run it, and to set what is so already costs as much
+/// again (measured).
+///
+/// All of it is prepared by SQL, under names with a `mark` that no other session has. (The driver's names are the same in every
+/// process. Behind a pooler that gives sessions away in turn, another's statement may stand under the name of ours: a
+/// `verify` would run as its `release`.) Where the names are not known (26000), or the look fails (22023, with the mark in its text), a
+/// pooler is between, and nothing has been run.
+///
+/// `pg_stat_statements` counts the looks of all sessions as one statement, and what is run under their names, too.
+pub(crate) fn prepare_look(mark: &str) -> String {
+    format!(
+        "PREPARE lease_{mark} (text) AS SELECT pg_catalog.set_config('lock_timeout', CASE \
+             WHEN pg_catalog.now() OPERATOR(pg_catalog.=) pg_catalog.statement_timestamp() \
+                 AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' \
+                 AND pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off' \
+                 AND {AS_IT_SHOULD_BE} \
+             THEN $1 ELSE 'the session of {mark} is not as it was' END, true)"
+    )
+}
+
+/// Where a message begins that runs what was prepared; with the settings where the session's defaults are others.
+pub(crate) fn look(mark: &str, lock_timeout_ms: u128, with_settings: bool) -> String {
+    let settings = if with_settings { format!("{SETTINGS}; ") } else { String::new() };
+    format!("{settings}EXECUTE lease_{mark} ('{lock_timeout_ms}')")
+}
+
+/// Prepares the session's statement of this number.
+pub(crate) fn prepare(mark: &str, number: usize, types: &str, statement: &str) -> String {
+    let types = if types.is_empty() { String::new() } else { format!(" ({types})") };
+    format!("PREPARE lease_{mark}_{number}{types} AS {statement}")
+}
+
+/// Runs it.
+pub(crate) fn execute(mark: &str, number: usize, literals: &str) -> String {
+    let values = if literals.is_empty() { String::new() } else { format!(" ({literals})") };
+    format!("EXECUTE lease_{mark}_{number}{values}")
+}
+
+/// What the product calls itself, when [`is_standby`] failed: others speak the protocol, too.
 pub(crate) const VERSION: &str = "SELECT version()";
 
 /// `check`: what the server says of itself and of this transaction.
@@ -133,17 +168,18 @@ pub(crate) const MIGRATION_LOCK: &str =
 pub(crate) const ALTER_BRIEFLY: &str = "SET LOCAL lock_timeout = 500";
 
 /// `migrate` and `check`: what the name stands for, its persistence, whether row security applies to this role, the
-/// unique keys there are, and whether another table inherits from it.
+/// unique keys there are, one on a line, and whether another table inherits from it.
 pub(crate) const TABLE_KIND: &str = "\
     SELECT c.relkind::text, c.relpersistence::text, row_security_active(c.oid),
-           ARRAY(SELECT (SELECT string_agg(a.attname, ',' ORDER BY k.place)
-                         FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS k (number, place)
-                         JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.number
-                         WHERE k.place <= i.indnkeyatts)
-                        || CASE WHEN i.indisprimary THEN ' key' ELSE '' END
-                 FROM pg_index AS i
-                 WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate
-                   AND i.indpred IS NULL AND i.indexprs IS NULL),
+           (SELECT coalesce(string_agg(
+                       (SELECT string_agg(replace(a.attname, chr(10), ' '), ',' ORDER BY k.place)
+                        FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS k (number, place)
+                        JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.number
+                        WHERE k.place <= i.indnkeyatts)
+                       || CASE WHEN i.indisprimary THEN ' key' ELSE '' END, chr(10)), '')
+            FROM pg_index AS i
+            WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate
+              AND i.indpred IS NULL AND i.indexprs IS NULL),
            EXISTS (SELECT FROM pg_inherits AS child WHERE child.inhparent = c.oid)
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND c.relname = $2";
@@ -166,7 +202,7 @@ pub(crate) const MISSING_RIGHTS: &str = "\
                has_schema_privilege(n.oid, 'USAGE') AS is_there
         UNION ALL
         SELECT p, quote_ident(n.nspname) || '.' || quote_ident(c.relname), has_table_privilege(c.oid, p)
-        FROM pg_class AS c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p
+        FROM pg_class AS c, pg_catalog.unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p
         WHERE c.relnamespace = n.oid AND c.relname = $2
     ) AS wanted WHERE n.nspname = $1 AND NOT wanted.is_there";
 
@@ -195,17 +231,16 @@ pub(crate) fn claim(table: &Table) -> String {
 
 /// `renew`: waits for a row that is locked, for only this may say that a lease is lost. So what it waits for is the
 /// row, and whether that has expired is judged by the version it gets: another renewal, whose end it awaits, may
-/// just have extended it. The clock is read before the wait.
+/// just have extended it. The clock is read before the wait. An expired row is written as it was: to lock it first and then judge
+/// costs each renewal a record in the log more.
 pub(crate) fn renew(table: &Table) -> String {
     format!(
-        "WITH {CLOCK},
-         mine AS MATERIALIZED (
-             SELECT name, expires_at_ms FROM {table}
-             WHERE (SELECT now FROM clock) IS NOT NULL AND name = $1 AND holder = $2
-             FOR NO KEY UPDATE)
-         UPDATE {table} AS lease SET expires_at_ms = clock.now + $3, renewed_at_ms = clock.now FROM clock, mine
-         WHERE lease.name = mine.name AND mine.expires_at_ms > clock.now
-         RETURNING lease.resign_term = lease.term"
+        "WITH {CLOCK}
+         UPDATE {table} AS lease SET
+             expires_at_ms = CASE WHEN expires_at_ms > clock.now THEN clock.now + $3 ELSE expires_at_ms END,
+             renewed_at_ms = CASE WHEN expires_at_ms > clock.now THEN clock.now ELSE renewed_at_ms END
+         FROM clock WHERE name = $1 AND holder = $2
+         RETURNING expires_at_ms > clock.now, resign_term = term"
     )
 }
 

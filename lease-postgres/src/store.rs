@@ -14,7 +14,7 @@ use lease_core::store::{
 };
 use lease_core::{Clock, ErrorKind, Holder, LeaseName, LeaseStore, Slot, SystemClock, Tenure, Term};
 use tokio::runtime::Handle;
-use tokio_postgres::{Config, Row};
+use tokio_postgres::Config;
 
 use crate::connection::announce;
 use crate::connections::{Connections, Lane};
@@ -24,7 +24,8 @@ use crate::notices::{Announcer, Listener};
 use crate::opener::Opener;
 use crate::options::{PostgresOptions, Table};
 use crate::row::{
-    Question, Value, cell, claim_values, clock, granted, lease_row, no_clock, slot_state, unfinished_slot,
+    Question, Row, Value, cell, claim_values, clock, granted, lease_row, no_clock, slot_state,
+    unfinished_slot,
 };
 use crate::tls::Tls;
 use crate::{check, schema, sql};
@@ -324,8 +325,13 @@ impl LeaseStore for PostgresStore {
     ) -> Result<RenewAnswer, StoreError> {
         let values = [name.into(), holder.into(), ttl_ms(ttl)?.into()];
         let rows = self.write(Repeat::Always, within, sql::renew(self.table()), values).await?;
-        let Some(row) = rows.first() else { return Ok(RenewAnswer::Lost) };
-        Ok(RenewAnswer::Renewed(Renewed { step_down: cell(row, 0, name.as_str(), "resign_term")? }))
+        let cell = |row, index, column| cell::<bool>(row, index, name.as_str(), column);
+        match rows.first() {
+            Some(row) if cell(row, 0, "expires_at_ms")? => {
+                Ok(RenewAnswer::Renewed(Renewed { step_down: cell(row, 1, "resign_term")? }))
+            }
+            _ => Ok(RenewAnswer::Lost),
+        }
     }
 
     async fn renew_many(
@@ -545,7 +551,7 @@ mod tests {
     #[test]
     fn the_future_of_a_statement_is_small() {
         let store = PostgresStore::open("postgres://host/database").unwrap();
-        let question = Question::new(sql::IS_STANDBY.to_owned(), []);
+        let question = Question::new(sql::is_standby(), []);
         let size = size_of_val(&store.ask(Lane::Other, Repeat::Always, PATIENCE, question));
         assert!(size <= 2_048, "{size}");
     }

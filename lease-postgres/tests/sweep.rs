@@ -32,7 +32,7 @@ async fn one_operation() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_is_cut_or_killed_at_any_message_took_place_whole_or_not_at_all_and_is_in_nobodys_way() {
     let (server, table) = server().await;
-    sweep::sweep(&server, 700).await;
+    sweep::sweep(&server, 440).await;
     drop_table(&table).await;
 }
 

@@ -14,7 +14,7 @@ use super::process;
 use crate::connection::Connection;
 use crate::opener::Opener;
 use crate::options::Table;
-use crate::row::{Question, cell};
+use crate::row::{Row, cell};
 use crate::sql;
 
 /// Ends what it does when it is dropped.
@@ -131,8 +131,8 @@ impl Ear {
     async fn listen(&self, pause: &mut Duration) -> Result<(), StoreError> {
         let (notified, mut notifications) = mpsc::channel(64);
         let limit = Limit::new(&self.clock, CONNECTING);
-        let mut connection = limit.bound(self.opener.notifying(notified).open()).await?;
-        if connection.session.is_none() || is_anothers(&mut connection, &limit).await? {
+        let connection = limit.bound(self.opener.notifying(notified).open()).await?;
+        if connection.session.is_none() || is_anothers(&connection, &limit).await? {
             tracing::debug!(
                 "a pooler is between: releases are not heard of, who waits looks again and again"
             );
@@ -142,7 +142,7 @@ impl Ear {
         // From before the first can come: nothing that is not taken in may keep an answer back.
         tokio::select! {
             () = self.take_in(&mut notifications) => Err(ended("the connection that listens has ended")),
-            answer = self.keep_listening(&mut connection, &limit, pause) => answer,
+            answer = self.keep_listening(&connection, &limit, pause) => answer,
         }
     }
 
@@ -164,12 +164,12 @@ impl Ear {
     /// Until nobody is interested any more, or the server does not answer.
     async fn keep_listening(
         &self,
-        connection: &mut Connection,
+        connection: &Connection,
         limit: &Limit,
         pause: &mut Duration,
     ) -> Result<(), StoreError> {
         for statement in [sql::MAY_IDLE, sql::LISTEN] {
-            ask(connection, limit, statement).await?;
+            say(connection, limit, statement).await?;
         }
         // What was released before nobody has heard of.
         self.notifier.given_back(None);
@@ -180,7 +180,8 @@ impl Ear {
                     return Ok(());
                 }
             }
-            if !ask(connection, &Limit::new(&self.clock, self.pace.answer), sql::LISTENS).await? {
+            let limit = Limit::new(&self.clock, self.pace.answer);
+            if say(connection, &limit, sql::LISTENS).await?.is_empty() {
                 return Err(ended("the session does not listen any more"));
             }
             *pause = FIRST_PAUSE;
@@ -193,18 +194,14 @@ impl Ear {
 }
 
 /// Whether the session is in a process that is not the one that the login spoke of.
-async fn is_anothers(connection: &mut Connection, limit: &Limit) -> Result<bool, StoreError> {
-    let question = Question::new(sql::PROCESS.to_owned(), []);
-    let rows = limit.bound(async { connection.ask(limit, &question).await.answer }).await?;
+async fn is_anothers(connection: &Connection, limit: &Limit) -> Result<bool, StoreError> {
+    let rows = say(connection, limit, sql::PROCESS).await?;
     let process = rows.first().map(|row| cell::<i64>(row, 0, "", "the process")).transpose()?;
     Ok(process != process::of_login(&connection.client).await.map(i64::from))
 }
 
-/// Whether a row came.
-async fn ask(connection: &mut Connection, limit: &Limit, statement: &str) -> Result<bool, StoreError> {
-    let question = Question::new(statement.to_owned(), []);
-    let rows = limit.bound(async { connection.ask(limit, &question).await.answer }).await?;
-    Ok(!rows.is_empty())
+async fn say(connection: &Connection, limit: &Limit, statement: &str) -> Result<Vec<Row>, StoreError> {
+    limit.bound(async { connection.say(limit, statement).await.answer }).await
 }
 
 fn ended(message: &str) -> StoreError {

@@ -13,10 +13,7 @@ use crate::support::{
 
 /// Waits until somebody's statement waits for a lock on the table.
 async fn somebody_waits(sandbox: &Sandbox, other: &Sql, count: i64) {
-    let waiting = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
-        sandbox.table
-    );
+    let waiting = format!("SELECT count(*) {}", sandbox.who_waits());
     let waits = async || other.client.query_one(&waiting, &[]).await.unwrap().get::<_, i64>(0) >= count;
     eventually("a statement waits for a lock", waits).await;
 }

@@ -61,6 +61,14 @@ impl Sandbox {
     pub(crate) fn text(&self, sql: &str) -> String {
         sql.replace("leases", &self.table)
     }
+
+    /// `FROM` the sessions whose statement on the table waits for a lock.
+    pub(crate) fn who_waits(&self) -> String {
+        self.text(
+            "FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+             AND pid IN (SELECT pid FROM pg_locks WHERE relation = 'leases'::regclass)",
+        )
+    }
 }
 
 pub(crate) fn name(text: &str) -> LeaseName {
