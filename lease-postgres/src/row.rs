@@ -110,6 +110,13 @@ impl Value {
     }
 }
 
+/// A literal, which is read alike whatever the session's settings are.
+pub(crate) fn quoted(value: &str) -> String {
+    let mut text = String::with_capacity(value.len() + 8);
+    push_quoted(&mut text, value);
+    text
+}
+
 fn push_quoted(text: &mut String, value: &str) {
     text.push_str("E'");
     push_escaped(text, value, '\'', '\'');

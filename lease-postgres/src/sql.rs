@@ -29,6 +29,7 @@
 
 use crate::guard::{Bounds, Isolation, Transaction};
 use crate::options::Table;
+use crate::row::quoted;
 
 /// The database's clock: whole milliseconds since 1970 UTC.
 const CLOCK: &str = "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000::numeric)::bigint AS now)";
@@ -417,7 +418,7 @@ pub(crate) const PROCESS: &str = "SELECT pg_backend_pid()::bigint";
 /// not wait for the disk, nor for a standby, while it has that: a hint may be lost in a crash.
 pub(crate) fn announce(announcements: &[String], lock_timeout_ms: u128) -> String {
     // No name holds a control character.
-    let all = literal(&announcements.join("\n"));
+    let all = quoted(&announcements.join("\n"));
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path = pg_catalog, pg_temp; \
          SET LOCAL statement_timeout = 0; \
@@ -429,7 +430,8 @@ pub(crate) fn announce(announcements: &[String], lock_timeout_ms: u128) -> Strin
 }
 
 /// A guarded transaction, first: begins it in the program's session, at its level and within its bounds, whatever the
-/// session's defaults are. In a transaction that somebody has left open, which `BEGIN` only warns of, it fails (22012).
+/// session's defaults are, and brings what the session has of its own, for [`keep_own`]: to set is cheap, to set by what is there costs
+/// the server more than all else (measured). In a transaction that somebody has left open, which `BEGIN` only warns of, it fails (22012).
 /// What is committed is to be as durable as a claim. No wait for a lock outlasts `lock_timeout_ms`, that of the next statement for
 /// the table among them, which it waits for before it runs; [`guard`] puts back what the session had.
 ///
@@ -439,58 +441,68 @@ pub(crate) fn begin_guarded(isolation: Isolation, bounds: &Bounds, lock_timeout_
     let level = isolation.level();
     let begins_here = "1 OPERATOR(pg_catalog./) \
         (pg_catalog.now() OPERATOR(pg_catalog.=) pg_catalog.statement_timestamp())::pg_catalog.int4";
-    let select = bounds.settings().fold(format!("SELECT {begins_here}"), |select, (setting, ms)| {
-        format!("{select}, {}", bound(setting, ms))
-    });
+    let each = |text: fn(&str, u128) -> String| -> String {
+        bounds.settings().map(|(setting, ms)| text(setting, ms)).collect()
+    };
+    let own = each(|setting, _| format!(", pg_catalog.current_setting('{setting}')"));
+    let set = each(|setting, ms| format!("; SET LOCAL {setting} = {ms}"));
     format!(
-        "BEGIN ISOLATION LEVEL {level}, READ WRITE, NOT DEFERRABLE; {select}, {DURABLE},
-             pg_catalog.set_config('{LOCK_TIMEOUT}', pg_catalog.current_setting('lock_timeout'), true),
-             pg_catalog.set_config('lock_timeout', '{lock_timeout_ms}', true)"
+        "BEGIN ISOLATION LEVEL {level}, READ WRITE, NOT DEFERRABLE; \
+         SELECT pg_catalog.current_setting('synchronous_commit'){own}, {begins_here}, \
+             pg_catalog.set_config('{LOCK_TIMEOUT}', pg_catalog.current_setting('lock_timeout'), true)\
+         {set}; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {lock_timeout_ms}"
     )
 }
 
-/// At least `on`.
-const DURABLE: &str = "\
-    pg_catalog.set_config('synchronous_commit', CASE \
-        WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) \
-            ANY ('{off,local,remote_write}'::pg_catalog.text[]) \
-        THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, true)";
+/// A guarded transaction, second, where the session has bounds of its own, or is more durable: puts back what is as tight as ours, or tighter.
+/// `own` is as [`begin_guarded`] brings it. `None`: there is nothing to put back.
+pub(crate) fn keep_own<'own>(
+    mut own: impl Iterator<Item = Option<&'own str>>,
+    bounds: &Bounds,
+) -> Option<String> {
+    let durable = own.next().flatten().filter(|own| !["off", "local", "remote_write", "on"].contains(own));
+    let durable =
+        durable.map(|own| format!("pg_catalog.set_config('synchronous_commit', {}, true)", quoted(own)));
+    let bounds = bounds.settings().zip(own).filter_map(|((setting, ms), own)| {
+        let own = own.filter(|own| *own != "0")?;
+        Some(bound(setting, &quoted(own), ms))
+    });
+    let set: Vec<String> = durable.into_iter().chain(bounds).collect();
+    (!set.is_empty()).then(|| format!("SELECT {}", set.join(", ")))
+}
 
 /// The setting that keeps the session's own `lock_timeout` meanwhile.
 const LOCK_TIMEOUT: &str = "lease.lock_timeout";
 
 /// The bounds alone. They hold until the transaction ends.
 pub(crate) fn bounds(bounds: &Bounds) -> String {
-    let set: Vec<String> = bounds.settings().map(|(setting, ms)| bound(setting, ms)).collect();
+    let set: Vec<String> = bounds
+        .settings()
+        .map(|(setting, ms)| bound(setting, &format!("pg_catalog.current_setting('{setting}')"), ms))
+        .collect();
     format!("SELECT {}", set.join(", "))
 }
 
 /// A setting that the session may have made tighter; to all of these 0 is none. It is told with its unit, but for the
 /// one that the system has the last word on.
-fn bound(setting: &str, ms: u128) -> String {
-    let text = format!("pg_catalog.current_setting('{setting}')");
+fn bound(setting: &str, own: &str, ms: u128) -> String {
     let unit = if setting == "tcp_user_timeout" { " OPERATOR(pg_catalog.||) 'ms'" } else { "" };
-    let theirs = format!("({text}{unit})::pg_catalog.interval");
+    let theirs = format!("({own}{unit})::pg_catalog.interval");
     let ours = format!("'{ms} milliseconds'::pg_catalog.interval");
     format!(
         "pg_catalog.set_config('{setting}', CASE \
             WHEN {theirs} OPERATOR(pg_catalog.>) '0'::pg_catalog.interval AND {theirs} OPERATOR(pg_catalog.<=) {ours} \
-            THEN {text} ELSE '{ms}' END, true)"
+            THEN {own} ELSE '{ms}' END, true)"
     )
 }
 
 /// A guarded transaction, in the same message: verifies the lease and keeps it from being claimed, as [`fence`] does; brings what
 /// the transaction is known by from now on. The session's own bound of waits for locks is in force again behind it.
 ///
-/// A message has no parameters. The texts are written so that no setting has a say in what they are.
+/// A message has no parameters; no setting has a say in what their literals are.
 pub(crate) fn guard(table: &Table, name: &str, holder: &str) -> String {
-    let held = held(table, &literal(name), &literal(holder));
+    let held = held(table, &quoted(name), &quoted(holder));
     format!("WITH held AS MATERIALIZED ({held} FOR KEY SHARE) SELECT {NUMBER}, {OWN_LOCK_TIMEOUT} FROM held")
-}
-
-fn literal(text: &str) -> String {
-    let hex = text.bytes().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-    format!("pg_catalog.convert_from(pg_catalog.decode('{hex}', 'hex'), 'UTF8')")
 }
 
 /// What makes a transaction a guarded one. A claim takes the lock that `KEY SHARE` is in the way of, and is answered held until

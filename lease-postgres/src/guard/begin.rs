@@ -84,7 +84,15 @@ async fn ask(
     let [.., SimpleQueryMessage::Row(row), SimpleQueryMessage::CommandComplete(_)] = &messages[..] else {
         return Ok(None);
     };
-    Transaction::read(row).map(Some).map_err(failed)
+    let transaction = Transaction::read(row).map_err(failed)?;
+    let own = messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|index| row.get(index))),
+        _ => None,
+    });
+    if let Some(keep_own) = own.and_then(|own| sql::keep_own(own, &guard.bounds)) {
+        client.batch_execute(&keep_own).await.map_err(|error| failed(of_statement(error)))?;
+    }
+    Ok(Some(transaction))
 }
 
 fn refused(error: tokio_postgres::Error) -> NotBegun {
