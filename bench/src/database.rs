@@ -172,7 +172,7 @@ impl Told {
                 Some("SELECT count(*) FROM information_schema.processlist WHERE host LIKE '%:%'".to_owned())
             }
             (Self::LogBytes, Engine::Postgres) => {
-                Some("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')".to_owned())
+                Some("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')".to_owned())
             }
             (Self::LogBytes, Engine::Mariadb | Engine::Mysql) => status("Innodb_os_log_written"),
             (Self::Updates, Engine::Postgres) => of_table("n_tup_upd"),

@@ -159,7 +159,7 @@ async fn perform() -> Outcome<()> {
 impl Question {
     async fn ask(self, trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
         match self {
-            Self::Statements => statements::ask(trial),
+            Self::Statements => statements::ask(trial).await,
             Self::Transactions => statements::ask_of_transactions(trial),
             Self::Instructions => instructions::ask(trial),
             Self::HandOver => hand_over::ask(trial).await,

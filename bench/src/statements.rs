@@ -1,6 +1,7 @@
 //! What each statement costs, against the shortest one that does the job.
 
 use crate::crews::Crews;
+use crate::database::{Database, Told};
 use crate::engine::Engine;
 use crate::figures::{Ratios, median};
 use crate::party::{Job, Who};
@@ -20,8 +21,9 @@ const SIZES: [usize; 2] = [1, 16];
 /// What a lease may cost over the floor.
 const MOST: f64 = 1.05;
 
-pub(crate) fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
+pub(crate) async fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
     let mut figures = Vec::new();
+    figures.extend(log_of_lost(trial).await?);
     for size in SIZES {
         let crews = Crews::gather(trial, &WHO, size);
         for (job, what) in JOBS {
@@ -30,6 +32,31 @@ pub(crate) fn ask(trial: &Trial<'_>) -> Outcome<Vec<Figure>> {
         }
     }
     Ok(figures)
+}
+
+/// How many lost claims in a row are to leave no trace in the log.
+const LOST: usize = 1_000;
+
+/// What lost claims write to PostgreSQL's log, for what they write is what a flush would be for.
+async fn log_of_lost(trial: &Trial<'_>) -> Outcome<Option<Figure>> {
+    if trial.place.engine != Engine::Postgres {
+        return Ok(None);
+    }
+    let mut database = Database::open(trial.place).await?;
+    let mut store = Who::Store.join(trial.place).await?;
+    store.prepare(Job::Lost).await?;
+    let mut written = Vec::new();
+    // The server writes something of its own now and then.
+    for _ in 0..5 {
+        let before = database.tell(Told::LogBytes).await?.ok_or("it has a log")?;
+        for _ in 0..LOST {
+            store.perform(Job::Lost).await?;
+        }
+        written.push(database.tell(Told::LogBytes).await?.ok_or("it has a log")? - before);
+    }
+    let least = written.into_iter().min().unwrap_or(u64::MAX);
+    let what = format!("{LOST} lost claims write to the log");
+    Ok(Some(Figure::new(what, u32::try_from(least)?.into(), "bytes").goal(Goal::AtMost(0.0))))
 }
 
 /// A transaction with one write, with a lease and without.

@@ -214,13 +214,19 @@ pub(crate) fn let_go(place: &Place, open: &mut Option<Open>) {
 /// Runs jobs in one transaction. Until its commit nothing has happened, whatever fails.
 fn together(place: &Place, connection: &mut Connection, jobs: &mut [Job]) -> Result<(), Stop> {
     let undone = |error: StoreError| Stop::all(error.without_effect());
-    connection.execute_batch(sql::BEGIN).map_err(|error| undone(Failure::from(error).into()))?;
+    say(connection, sql::BEGIN).map_err(|error| undone(error.into()))?;
     // The lock may have been waited for so long that some have left.
     for job in jobs.iter_mut().filter(|job| job.work.wanted()) {
         statement(place, connection, job)
             .map_err(|error| Stop { error: error.without_effect(), is_one_jobs: true })?;
     }
-    connection.execute_batch(sql::COMMIT).map_err(|error| Stop::all(Failure::from(error).into()))
+    say(connection, sql::COMMIT).map_err(|error| Stop::all(error.into()))
+}
+
+/// What answers nothing, prepared: to read it costs as much as to run it.
+fn say(connection: &Connection, statement: &str) -> Result<(), Failure> {
+    connection.prepare_cached(statement)?.execute([])?;
+    Ok(())
 }
 
 fn bare(place: &Place, connection: &mut Connection, job: &mut Job) -> Result<(), Stop> {

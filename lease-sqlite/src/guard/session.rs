@@ -87,7 +87,9 @@ pub(super) fn has_no_other_file(connection: &Connection) -> Result<(), Failure> 
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
-    matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+    // To resolve a path asks the system once for each of its folders.
+    one == other
+        || matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Refuses a connection that would keep its lock behind the transaction.
