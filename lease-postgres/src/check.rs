@@ -15,12 +15,12 @@ use crate::{product, schema, sql};
 
 /// The server, then the table, then the rights. Connecting has shown the rest.
 pub(crate) async fn check(connections: &Connections, limit: &Limit, table: &Table) -> Result<(), StoreError> {
-    let facts = connections.ask(Lane::Other, limit, &Question::new(sql::FACTS.to_owned(), [])).await?;
+    let facts = connections.ask(Lane::Other, limit, &Question::seldom(sql::FACTS.to_owned(), [])).await?;
     facts.first().map_or(Ok(()), can_be_relied_on)?;
     if let Some(problem) = schema::inspect(connections, limit, table).await?.problem(table) {
         return Err(problem);
     }
-    let rights = Question::new(sql::MISSING_RIGHTS.to_owned(), table.values());
+    let rights = Question::seldom(sql::MISSING_RIGHTS.to_owned(), table.values());
     let missing = connections.ask(Lane::Other, limit, &rights).await?;
     let missing =
         missing.iter().map(|row| cell(row, 0, "", "privilege")).collect::<Result<Vec<String>, _>>()?;

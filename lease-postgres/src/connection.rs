@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::join;
 use lease_core::store::{Limit, StoreError};
 use lease_core::{ErrorKind, Holder};
 use tokio_postgres::error::SqlState;
@@ -33,6 +32,8 @@ pub(crate) struct Session {
     needs_settings: bool,
     /// The numbers of the statements that are prepared.
     prepared: HashMap<String, usize>,
+    /// The last number that was used.
+    last: usize,
     /// Raised when the session turns out to be others' as well: then none keeps anything from now on.
     are_shared: Arc<AtomicBool>,
 }
@@ -44,7 +45,13 @@ impl Session {
                 .with_source(error)
                 .without_effect()
         })?;
-        Ok(Self { mark: mark.to_string(), needs_settings: false, prepared: HashMap::new(), are_shared })
+        Ok(Self {
+            mark: mark.to_string(),
+            needs_settings: false,
+            prepared: HashMap::new(),
+            last: 0,
+            are_shared,
+        })
     }
 
     pub(crate) fn with_settings(self, needs_settings: bool) -> Self {
@@ -63,7 +70,7 @@ pub(crate) struct Asked {
 }
 
 impl Connection {
-    /// Asks in one message. A statement that is new to the session is prepared by one before, in the same flight.
+    /// Asks in one message. A statement that is new to the session is prepared by one before.
     pub(crate) async fn ask(&mut self, limit: &Limit, question: &Question) -> Asked {
         match &mut self.session {
             Some(session) => session.ask(&self.client, limit, question).await,
@@ -73,58 +80,59 @@ impl Connection {
 
     /// Runs what cannot be prepared, in a session that is ours alone.
     pub(crate) async fn say(&self, limit: &Limit, statement: &str) -> Asked {
-        let Some(session) = &self.session else { return Asked::refused(is_shared()) };
-        match self.client.simple_query(&format!("{}; {statement}", session.look(limit))).await {
-            Ok(messages) => Asked::answered(messages),
-            Err(error) => session.refused(error),
+        match &self.session {
+            Some(session) => session.send(&self.client, limit, true, statement).await,
+            None => Asked::refused(is_shared()),
         }
     }
 }
 
 impl Session {
-    fn look(&self, limit: &Limit) -> String {
-        sql::look(&self.mark, lock_timeout(limit.left()), self.needs_settings)
-    }
-
     async fn ask(&mut self, client: &Client, limit: &Limit, question: &Question) -> Asked {
-        let look = self.look(limit);
-        let run = |number| sql::execute(&self.mark, number, &question.literals());
-        let answer = if let Some(number) = self.prepared.get(&question.sql) {
-            client.simple_query(&format!("{look}; {}", run(*number))).await
-        } else {
-            let number = self.prepared.len();
-            let prepare = sql::prepare(&self.mark, number, &question.types(), &question.sql);
-            let (prepare, run) = (format!("{look}; {prepare}"), format!("{look}; {}", run(number)));
-            let (prepared, answer) = join(client.batch_execute(&prepare), client.simple_query(&run)).await;
-            match prepared {
-                Ok(()) => drop(self.prepared.insert(question.sql.clone(), number)),
-                // What the server has refused to prepare it has not run.
-                Err(error) if error.as_db_error().is_some() => return self.refused(error).without_effect(),
-                Err(error) => return self.refused(error),
+        if !question.is_kept() {
+            return self.send(client, limit, true, &question.in_line()).await;
+        }
+        if !self.prepared.contains_key(&question.sql) {
+            // Of its own for each try: what has failed may be prepared all the same, and stays under its name.
+            self.last += 1;
+            let prepare = sql::prepare(&self.mark, self.last, &question.types(), &question.sql);
+            let asked = self.send(client, limit, self.needs_settings, &prepare).await;
+            if asked.answer.is_err() {
+                // Nothing was asked yet.
+                return asked.without_effect();
             }
-            answer
-        };
-        match answer {
+            self.prepared.insert(question.sql.clone(), self.last);
+        }
+        let run = sql::execute(&self.mark, self.prepared[&question.sql], &question.literals());
+        self.send(client, limit, self.needs_settings, &run).await
+    }
+
+    /// Runs a statement behind the look at the session.
+    async fn send(&self, client: &Client, limit: &Limit, with_settings: bool, statement: &str) -> Asked {
+        let look = sql::look(&self.mark, lock_timeout(limit.left()), with_settings);
+        match client.simple_query(&format!("{look}; {statement}")).await {
             Ok(messages) => Asked::answered(messages),
-            Err(error) => self.refused(error),
+            Err(error) => self.refused(error, with_settings),
         }
     }
 
-    fn refused(&self, error: tokio_postgres::Error) -> Asked {
-        if !self.is_anothers(&error) {
-            return Asked::refused(of_begin(error));
+    fn refused(&self, error: tokio_postgres::Error, with_settings: bool) -> Asked {
+        match error.as_db_error() {
+            // Of the text it is the mark that counts, which the server has from us. Nothing has been run.
+            Some(refused) if refused.message().contains(&self.mark) => {
+                // Where the look knows the session, a setting is another than it was: a pooler's doing, or a configuration's that
+                // was read again. The next connection finds out.
+                if *refused.code() == SqlState::INVALID_PARAMETER_VALUE {
+                    let message = "the settings of the session are not what they were; it was closed";
+                    let error = StoreError::new(ErrorKind::Unavailable, message).with_source(error);
+                    return Asked { answer: Err(error.without_effect()), clean: false };
+                }
+                self.are_shared.store(true, Ordering::Relaxed);
+                Asked::refused(is_shared())
+            }
+            _ if with_settings => Asked::refused(of_begin(error)),
+            _ => Asked::refused(of_statement(error)),
         }
-        self.are_shared.store(true, Ordering::Relaxed);
-        Asked::refused(is_shared())
-    }
-
-    /// Whether the session does not know our names, or is not as it was. That ends a message before
-    /// anything has been run. Of the text it is the mark that counts, which the server has from us.
-    fn is_anothers(&self, error: &tokio_postgres::Error) -> bool {
-        error.as_db_error().is_some_and(|error| {
-            [SqlState::INVALID_PARAMETER_VALUE, SqlState::INVALID_SQL_STATEMENT_NAME].contains(error.code())
-                && error.message().contains(&self.mark)
-        })
     }
 }
 
@@ -205,11 +213,10 @@ fn of_begin(error: tokio_postgres::Error) -> StoreError {
         // What a standby says to READ WRITE.
         Some(&SqlState::FEATURE_NOT_SUPPORTED) => is_standby().with_source(error),
         // What is said in a transaction that is under way.
-        Some(
-            &SqlState::INVALID_PARAMETER_VALUE
-            | &SqlState::ACTIVE_SQL_TRANSACTION
-            | &SqlState::IN_FAILED_SQL_TRANSACTION,
-        ) => {
+        Some(code)
+            if [SqlState::ACTIVE_SQL_TRANSACTION, SqlState::IN_FAILED_SQL_TRANSACTION].contains(code)
+                || error.as_db_error().is_some_and(|error| error.message().contains(sql::LEFT_OPEN)) =>
+        {
             let message =
                 "the pool gave out a connection whose transaction had been left open; it was closed";
             StoreError::new(ErrorKind::Unavailable, message).with_source(error).without_effect()

@@ -13,6 +13,7 @@ pub(crate) use tokio_postgres::SimpleQueryRow as Row;
 pub(crate) struct Question {
     pub(crate) sql: String,
     values: Vec<Value>,
+    is_kept: bool,
 }
 
 /// A parameter, which brings the type that the statement means.
@@ -25,10 +26,21 @@ pub(crate) enum Value {
 
 impl Question {
     pub(crate) fn new(sql: String, values: impl Into<Vec<Value>>) -> Self {
-        Self { sql, values: values.into() }
+        Self { sql, values: values.into(), is_kept: true }
     }
 
-    /// `text, bigint`.
+    /// One that is asked seldom, or in words that a `search_path` has a say in: it is not prepared, and always has the settings in
+    /// front.
+    pub(crate) fn seldom(sql: String, values: impl Into<Vec<Value>>) -> Self {
+        Self { is_kept: false, ..Self::new(sql, values) }
+    }
+
+    /// Whether it is prepared where it is asked in a session that is ours alone.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// `pg_catalog.text, pg_catalog.int8`.
     pub(crate) fn types(&self) -> String {
         self.values.iter().map(Value::of_type).collect::<Vec<_>>().join(", ")
     }
@@ -72,9 +84,9 @@ impl Question {
 impl Value {
     fn of_type(&self) -> &'static str {
         match self {
-            Self::Text(_) => "text",
-            Self::Texts(_) => "text[]",
-            Self::Integer(_) => "bigint",
+            Self::Text(_) => "pg_catalog.text",
+            Self::Texts(_) => "pg_catalog.text[]",
+            Self::Integer(_) => "pg_catalog.int8",
         }
     }
 
@@ -313,11 +325,14 @@ mod tests {
         let values: [Value; 4] =
             [r"it's \ $2".into(), (-7).into(), texts.into_iter().collect(), [].into_iter().collect()];
         let question = Question::new("SELECT $1 || $3, $2, $2 + $4".to_owned(), values);
-        assert_eq!(question.types(), "text, bigint, text[], text[]");
+        assert_eq!(
+            question.types(),
+            "pg_catalog.text, pg_catalog.int8, pg_catalog.text[], pg_catalog.text[]"
+        );
         assert_eq!(question.literals(), r#"E'it''s \\ $2', '-7', E'{"a\\"b\\\\''","c"}', E'{}'"#);
         assert_eq!(
             question.in_line(),
-            r#"SELECT E'it''s \\ $2'::text || E'{"a\\"b\\\\''","c"}'::text[], '-7'::bigint, '-7'::bigint + E'{}'::text[]"#
+            r#"SELECT E'it''s \\ $2'::pg_catalog.text || E'{"a\\"b\\\\''","c"}'::pg_catalog.text[], '-7'::pg_catalog.int8, '-7'::pg_catalog.int8 + E'{}'::pg_catalog.text[]"#
         );
     }
 }

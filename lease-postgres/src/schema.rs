@@ -43,7 +43,7 @@ struct Column {
 
 /// The questions by which the shape is learnt.
 fn questions(table: &Table) -> [Question; 2] {
-    [sql::TABLE_KIND, sql::TABLE_COLUMNS].map(|sql| Question::new(sql.to_owned(), table.values()))
+    [sql::TABLE_KIND, sql::TABLE_COLUMNS].map(|sql| Question::seldom(sql.to_owned(), table.values()))
 }
 
 pub(crate) async fn inspect(

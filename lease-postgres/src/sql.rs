@@ -48,9 +48,12 @@ const CLOCK: &str = "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM cloc
 pub(crate) fn prologue(lock_timeout_ms: u128) -> String {
     format!(
         "{SETTINGS}; SELECT set_config('lock_timeout', CASE WHEN now() = statement_timestamp() THEN '{lock_timeout_ms}' \
-                                       ELSE 'a transaction was left open' END, true)"
+                                       ELSE '{LEFT_OPEN}' END, true)"
     )
 }
+
+/// What the server is told to say of a transaction that was left open.
+pub(crate) const LEFT_OPEN: &str = "a transaction was left open";
 
 const SETTINGS: &str = "\
     SET LOCAL TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
@@ -81,8 +84,10 @@ pub(crate) fn is_standby() -> String {
     )
 }
 
-/// Where this is so, [`SETTINGS`] would change nothing. The schema `pg_catalog` comes first where it is not named.
+/// Where this is so, [`SETTINGS`] would change nothing for what is prepared. The schema `pg_catalog` comes first among those of functions and operators where it is not
+/// named, and what is prepared has for each the very types that one there takes, so that none behind fits better.
 const AS_IT_SHOULD_BE: &str = "\
+    pg_catalog.current_setting('client_encoding') OPERATOR(pg_catalog.=) 'UTF8' AND \
     pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'on' \
     AND pg_catalog.current_setting('statement_timeout') OPERATOR(pg_catalog.=) '0' \
     AND (pg_catalog.replace(pg_catalog.current_setting('search_path'), '\"', '') OPERATOR(pg_catalog.=) 'pg_catalog, pg_temp' \
@@ -96,13 +101,13 @@ const AS_IT_SHOULD_BE: &str = "\
 ///
 /// All of it is prepared by SQL, under names with a `mark` that no other session has. (The driver's names are the same in every
 /// process. Behind a pooler that gives sessions away in turn, another's statement may stand under the name of ours: a
-/// `verify` would run as its `release`.) Where the names are not known (26000), or the look fails (22023, with the mark in its text), a
-/// pooler is between, and nothing has been run.
+/// `verify` would run as its `release`.) Where the names are not known (26000) a pooler is between; where the look fails (22023, with the mark in
+/// its text) a setting has changed. Nothing has been run then.
 ///
 /// `pg_stat_statements` counts the looks of all sessions as one statement, and what is run under their names, too.
 pub(crate) fn prepare_look(mark: &str) -> String {
     format!(
-        "PREPARE lease_{mark} (text) AS SELECT pg_catalog.set_config('lock_timeout', CASE \
+        "PREPARE lease_{mark} (pg_catalog.text) AS SELECT pg_catalog.set_config('lock_timeout', CASE \
              WHEN pg_catalog.now() OPERATOR(pg_catalog.=) pg_catalog.statement_timestamp() \
                  AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' \
                  AND pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off' \

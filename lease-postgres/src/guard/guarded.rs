@@ -273,7 +273,7 @@ impl<C: Guardable> Guarded<C> {
             return None;
         }
         let [number, _, server_start] = self.transaction.values();
-        let question = Question::new(sql::STATUS.to_owned(), [number, server_start]);
+        let question = Question::seldom(sql::STATUS.to_owned(), [number, server_start]);
         // Boxed, for it is deeper than what the compiler looks into by default when a commit is to be `Send`.
         let asking = self.guard.store.ask(Lane::Holder, Repeat::Always, within, question).boxed();
         let rows = asking.await.ok()?;

@@ -94,7 +94,7 @@ async fn look(
     within: Duration,
 ) -> Result<bool, StoreError> {
     let [number, pid, server_start] = transaction.values();
-    let question = Question::new(sql, [number, pid, server_start]);
+    let question = Question::seldom(sql, [number, pid, server_start]);
     let rows = store.ask(Lane::Holder, Repeat::Always, within, question).await?;
     Ok(rows.is_empty())
 }

@@ -9,6 +9,7 @@ use lease_core::store::{
 use lease_core::{ErrorKind, LeaseStore, Slot, Term};
 use lease_postgres::deadpool_postgres::{Manager, Pool};
 use lease_testkit::{Direction, Proxy, Wire};
+use test_servers::{Product, Server, Setup};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 use crate::common::{hostile_role, unique};
@@ -323,6 +324,29 @@ async fn every_statement_runs_with_what_it_relies_on() {
     let left = client.simple_query(left).await.unwrap();
     let left: Vec<_> = left.iter().filter(|message| matches!(message, SimpleQueryMessage::Row(_))).collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// Where the schema `public` may be written by everybody, as before PostgreSQL 15.
+#[tokio::test]
+async fn nothing_of_somebody_elses_in_the_schema_public_stands_in_for_the_servers_own() {
+    let server = Server::start(Product::Postgres, Setup::default());
+    let sandbox = Sandbox::on(&server.url()).await;
+    let raises = "LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'of somebody else'; END $$";
+    sandbox
+        .run(&format!(
+            "CREATE FUNCTION public.unnest(smallint[]) RETURNS SETOF smallint {raises};
+             CREATE FUNCTION public.replace(name, text, text) RETURNS text {raises};
+             CREATE FUNCTION public.times(numeric, integer) RETURNS numeric {raises};
+             CREATE OPERATOR public.* (LEFTARG = numeric, RIGHTARG = integer, FUNCTION = public.times);
+             CREATE FUNCTION public.equals(oid, integer) RETURNS boolean {raises};
+             CREATE OPERATOR public.= (LEFTARG = oid, RIGHTARG = integer, FUNCTION = public.equals)"
+        ))
+        .await;
+    let store = sandbox.store();
+    store.check().await.unwrap();
+    store.migrate().await.unwrap();
+    let held = take(&store, "a").await;
+    renews(&store, &held).await;
 }
 
 /// Where a role's transactions are serializable, read-only and deferrable, the first thing they do is to wait for

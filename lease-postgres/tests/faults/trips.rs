@@ -134,10 +134,10 @@ async fn tables_may_be_called_as_they_like() {
 
 /// What a claim costs on a connection that has not been made yet, beside the login.
 #[tokio::test]
-async fn a_new_connection_costs_one_round_trip_more() {
+async fn a_new_connection_costs_two_round_trips_more() {
     let sandbox = Sandbox::new().await;
     let (proxy, url) = proxied(&sandbox.url);
     let store = sandbox.options().open(&url).unwrap();
-    assert_eq!(trips(&proxy, store.claim(&new_claim("a"), LONG)).await, 2);
+    assert_eq!(trips(&proxy, store.claim(&new_claim("a"), LONG)).await, 3);
     assert_eq!(proxy.connections(), 1);
 }
