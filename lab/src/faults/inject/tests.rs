@@ -56,6 +56,14 @@ async fn answers(place: &Place) -> Result<(), ErrorKind> {
     timeout(LONG, looking).await.unwrap()
 }
 
+/// What has passed is over: on a busy machine an answer may take longer than one look waits.
+async fn answers_again(place: &Place) {
+    let since = Instant::now();
+    while let Err(kind) = answers(place).await {
+        assert!(since.elapsed() < LONG, "{place:?} does not answer any more: {kind:?}");
+    }
+}
+
 /// Injects, and looks meanwhile until it is so; it is not so before and not for ever after.
 async fn is_seen(world: &World, kind: Kind, lasts: Duration, mut so: impl AsyncFnMut() -> bool) {
     assert!(!so().await, "{kind:?} before it was injected");
@@ -127,7 +135,7 @@ async fn what_befalls_a_server_is_seen(backend: Backend, read_only: &str, sessio
     })
     .await;
     let idle = sessions.replace("DATABASE", crate::faults::ground::database_of(&direct));
-    answers(&direct).await.unwrap();
+    answers_again(&direct).await;
     assert_ne!(ask(&idle).as_deref(), Some("0"), "no session is idle");
     assert!(world.act(&injection(Kind::IdleKill, Duration::ZERO)).await.unwrap());
     let since = Instant::now();
@@ -177,12 +185,12 @@ async fn what_befalls_connections_is_seen() {
     let silent = async || answers(&through).await.is_err();
     for kind in [Kind::LostRequests, Kind::LostAnswers, Kind::Partition] {
         is_seen(&world, kind, WHILE, silent).await;
-        assert_eq!(answers(&world.direct).await, Ok(()));
+        answers_again(&world.direct).await;
     }
     let late = Injection { size: Duration::from_secs(1), ..injection(Kind::Latency, WHILE) };
     let (done, answered) = tokio::join!(world.act(&late), answers(&through));
     assert!(done.unwrap() && answered.is_err(), "nothing was late");
-    assert_eq!(answers(&through).await, Ok(()));
+    answers_again(&through).await;
 
     let store = through.store().await.unwrap().shared();
     let name = TAKEN.parse().unwrap();
