@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::ValueEnum;
 use lease_core::LeaseStore;
@@ -87,8 +88,20 @@ impl Place {
     }
 }
 
-/// A name that no earlier run has used.
+/// A name that no earlier run has used, nor this one: sixteen begin within the same microsecond now and then.
 pub(crate) fn fresh_name(what: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    format!("{what} {} {}", std::process::id(), now.as_micros())
+    format!("{what} {} {} {}", std::process::id(), now.as_micros(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fresh_name_comes_once() {
+        let names: std::collections::HashSet<_> = (0..1_000).map(|_| fresh_name("a")).collect();
+        assert_eq!(names.len(), 1_000);
+    }
 }
