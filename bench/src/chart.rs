@@ -26,8 +26,8 @@ pub(crate) struct Bar {
     pub(crate) goal: Option<f64>,
 }
 
-const WIDTH: f64 = 960.0;
-const LABELS: f64 = 330.0;
+const WIDTH: f64 = 1070.0;
+const LABELS: f64 = 440.0;
 /// Right of the bars, for their values.
 const VALUES: f64 = 90.0;
 const HEAD: f64 = 64.0;
