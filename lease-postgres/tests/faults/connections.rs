@@ -287,21 +287,7 @@ fn a_store_outlives_the_runtime_it_was_first_used_on() {
 #[tokio::test]
 async fn every_statement_runs_with_what_it_relies_on() {
     let sandbox = Sandbox::new().await;
-    let watch = sandbox.text("watch_leases");
-    sandbox
-        .run(&format!(
-            "CREATE FUNCTION {watch}() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE found text; BEGIN
-                 SELECT string_agg(name || ' = ' || setting, ', ') INTO found FROM pg_settings
-                 WHERE (name, setting) IN (('transaction_read_only', 'on'), ('synchronous_commit', 'off'), ('lock_timeout', '0'))
-                    OR (name = 'transaction_isolation' AND setting <> 'read committed')
-                    OR (name = 'statement_timeout' AND setting <> '0')
-                    OR (name = 'search_path' AND strpos(setting, 'pg_catalog') > 2);
-                 IF found IS NOT NULL THEN RAISE EXCEPTION '%', found; END IF;
-                 RETURN NEW;
-             END $$;
-             CREATE TRIGGER watch BEFORE INSERT OR UPDATE ON leases FOR EACH ROW EXECUTE FUNCTION {watch}()"
-        ))
-        .await;
+    sandbox.watch_settings().await;
     let role = hostile_role(&sandbox.url).await;
     let pool = Pool::builder(Manager::new(role.url.parse().unwrap(), NoTls)).max_size(2).build().unwrap();
     for (n, store) in [

@@ -49,20 +49,7 @@ async fn whatever_another_has_set_in_the_session_meanwhile_a_statement_runs_with
     let server = Server::start(Product::Postgres, Setup::default());
     let pooler = PgBouncer::start(&server);
     let sandbox = Sandbox::on(&server.url()).await;
-    let watch = sandbox.text("watch_leases");
-    sandbox
-        .run(&format!(
-            "CREATE FUNCTION {watch}() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE found text; BEGIN
-                 SELECT string_agg(name || ' = ' || setting, ', ') INTO found FROM pg_settings
-                 WHERE (name, setting) IN (('synchronous_commit', 'off'), ('lock_timeout', '0'), ('transaction_isolation', 'serializable'))
-                    OR (name = 'statement_timeout' AND setting <> '0')
-                    OR (name = 'search_path' AND strpos(setting, 'pg_catalog') > 2);
-                 IF found IS NOT NULL THEN RAISE EXCEPTION '%', found; END IF;
-                 RETURN NEW;
-             END $$;
-             CREATE TRIGGER watch BEFORE INSERT OR UPDATE ON leases FOR EACH ROW EXECUTE FUNCTION {watch}()"
-        ))
-        .await;
+    sandbox.watch_settings().await;
     for (n, setting) in [
         "synchronous_commit = off",
         "statement_timeout = '50s'",

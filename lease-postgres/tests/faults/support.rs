@@ -62,6 +62,24 @@ impl Sandbox {
         sql.replace("leases", &self.table)
     }
 
+    /// Fails a write that runs with settings on which a statement cannot rely.
+    pub(crate) async fn watch_settings(&self) {
+        let watch = self.text("watch_leases");
+        self.run(&format!(
+            "CREATE FUNCTION {watch}() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE found text; BEGIN
+                 SELECT string_agg(name || ' = ' || setting, ', ') INTO found FROM pg_settings
+                 WHERE (name, setting) IN (('transaction_read_only', 'on'), ('synchronous_commit', 'off'), ('lock_timeout', '0'))
+                    OR (name = 'transaction_isolation' AND setting <> 'read committed')
+                    OR (name = 'statement_timeout' AND setting <> '0')
+                    OR (name = 'search_path' AND strpos(setting, 'pg_catalog') > 2);
+                 IF found IS NOT NULL THEN RAISE EXCEPTION '%', found; END IF;
+                 RETURN NEW;
+             END $$;
+             CREATE TRIGGER watch BEFORE INSERT OR UPDATE ON leases FOR EACH ROW EXECUTE FUNCTION {watch}()"
+        ))
+        .await;
+    }
+
     /// `FROM` the sessions whose statement on the table waits for a lock.
     pub(crate) fn who_waits(&self) -> String {
         self.text(
