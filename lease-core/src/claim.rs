@@ -20,6 +20,7 @@ use crate::clock::{Moment, sleep_until, timeout_at};
 use crate::driver::{self, Command};
 use crate::error::{Effect, Error, ErrorKind, StoreError};
 use crate::give_back::announce;
+use crate::meter::Told;
 use crate::renewal::Renewal;
 use crate::state::LeaseState;
 use crate::store::{
@@ -153,11 +154,19 @@ async fn in_flight<H: Handle>(
     let claim = Claim { name: name.clone(), holder, ttl: timings.ttl(), instance: client.instance.clone() };
     let started = clock.now();
     let store = Arc::clone(&client.store);
+    let meter = &client.setup.meter;
+    meter.tell(|| Told::Wanted(name.clone()));
     let mut asking = pin!(caught(ask(&*store, &claim, &wanted, timings.attempt())));
     let failed = |error| client.store_error(wanted.asked(), &name, error);
 
-    match timeout_at(&clock, started + timings.attempt(), asking.as_mut()).await {
+    let answer = timeout_at(&clock, started + timings.attempt(), asking.as_mut()).await;
+    let took = clock.now().since(started);
+    meter.tell(|| Told::Claim { name: name.clone(), answer: word(answer.as_ref()), took });
+    match answer {
         Some(Ok(Answer::Granted { lease: term, superseded })) => {
+            if matches!(wanted, Wanted::Observed(_)) {
+                meter.tell(|| Told::TakenOver(name.clone()));
+            }
             let slot = wanted.slot();
             tracing::info!(lease = %name, term = %term, slot = slot.map(tracing::field::display), "claimed");
             let state = LeaseState::new(
@@ -184,6 +193,17 @@ async fn in_flight<H: Handle>(
             drop(reply.send(Err(failed(no_answer()))));
             release_ghost(&client, &name, &holder, Some(asking)).await;
         }
+    }
+}
+
+/// The answer as a figure names it.
+fn word(answer: Option<&Result<Answer<Term>, StoreError>>) -> &'static str {
+    match answer {
+        Some(Ok(Answer::Granted { .. })) => "granted",
+        Some(Ok(Answer::Refused(Refused::Held))) => "held",
+        Some(Ok(Answer::Refused(Refused::Passed))) => "passed",
+        Some(Ok(Answer::Refused(Refused::NotYet(_)))) => "not_yet",
+        Some(Err(_)) | None => "failed",
     }
 }
 

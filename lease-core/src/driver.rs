@@ -22,6 +22,7 @@ use crate::clock::{Moment, sleep_until};
 use crate::error::Error;
 use crate::give_back::{Finish, Recorded};
 use crate::io_thread::runtime_thread;
+use crate::meter::Told;
 use crate::renewal::{Next, Renewal};
 use crate::state::{LeaseState, Settled, Setup};
 use crate::store::{FinishAnswer, Holding, RenewAnswer, Renewed, StoreError};
@@ -327,9 +328,16 @@ impl Driver {
             Landed::Batch { started, ids, answer } => self.land_batch(started, ids, answer),
             Landed::Single { started, id, answer } => {
                 match answer {
-                    Ok(RenewAnswer::Renewed(renewed)) => self.renewed(id, started, renewed),
-                    Ok(RenewAnswer::Lost) => self.refused(id),
+                    Ok(RenewAnswer::Renewed(renewed)) => {
+                        self.measure(started, 1, "renewed");
+                        self.renewed(id, started, renewed);
+                    }
+                    Ok(RenewAnswer::Lost) => {
+                        self.measure(started, 1, "lost");
+                        self.refused(id);
+                    }
                     Err(error) => {
+                        self.measure(started, 1, "failed");
                         if let Some(Managed { state, .. }) = self.leases.get(&id) {
                             tracing::warn!(lease = %state.name, term = %state.term, %error, "renewal failed");
                         }
@@ -372,6 +380,7 @@ impl Driver {
         });
         match answer {
             Ok(rows) => {
+                self.measure(started, rows.iter().flatten().count(), "renewed");
                 let mut answered = Vec::with_capacity(ids.len());
                 for (id, row) in ids.into_iter().zip(rows) {
                     if let Some(renewed) = row {
@@ -384,6 +393,7 @@ impl Driver {
                 self.look_at_all(answered);
             }
             Err(error) => {
+                self.measure(started, ids.len(), "failed");
                 // One line for all: an outage must not write ten thousand.
                 tracing::warn!(leases = ids.len(), %error, "renewal failed");
                 // Unless the whole database is away, the failure may be one row's.
@@ -398,6 +408,12 @@ impl Driver {
                 self.look_at_all(ids);
             }
         }
+    }
+
+    /// Records the answer to a statement that renews.
+    fn measure(&self, started: Moment, leases: usize, answer: &'static str) {
+        let took = || self.setup.clock.now().since(started);
+        self.setup.meter.tell(|| Told::Renewal { leases, answer, took: took() });
     }
 
     fn renewed(&mut self, id: u64, started: Moment, renewed: Renewed) {

@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::clock::{Moment, sleep_until};
 use crate::error::{Error, ErrorKind};
 use crate::leases::{Claimed, Leases, Refusal};
+use crate::meter::Told;
 use crate::store::{Hint, Notices, Observed};
 use crate::takeover::{Look, Observer, Suspect, claim_past_the_dead};
 use crate::{Lease, LeaseName, RunError, Tenure};
@@ -98,8 +99,47 @@ impl Leases {
     }
 }
 
+/// Somebody waits for a name, until this is dropped.
+struct Waiting<'a> {
+    client: &'a Client,
+    name: &'a LeaseName,
+    since: Moment,
+    end: &'static str,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(client: &'a Client, name: &'a LeaseName) -> Self {
+        client.setup.meter.tell(|| Told::WaitBegins(name.clone()));
+        // What a future that is dropped leaves it at.
+        Self { client, name, since: client.setup.clock.now(), end: "dropped" }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let (name, end) = (self.name, self.end);
+        let took = self.client.setup.clock.now().since(self.since);
+        self.client.setup.meter.tell(|| Told::WaitEnds { name: name.clone(), end, took });
+    }
+}
+
 /// Claims until granted, at the latest at `give_up`. `None`: the name was held to the end.
 async fn campaign(
+    client: &Arc<Client>,
+    name: &LeaseName,
+    give_up: Option<Moment>,
+) -> Result<Option<Lease>, Error> {
+    let mut waiting = Waiting::begin(client, name);
+    let outcome = claim_until_granted(client, name, give_up).await;
+    waiting.end = match &outcome {
+        Ok(Some(_)) => "granted",
+        Ok(None) => "held",
+        Err(_) => "failed",
+    };
+    outcome
+}
+
+async fn claim_until_granted(
     client: &Arc<Client>,
     name: &LeaseName,
     give_up: Option<Moment>,

@@ -11,6 +11,7 @@ use crate::clock::{Clock, Moment};
 use crate::driver;
 use crate::error::{Error, ErrorKind};
 use crate::events::{Event, EventHook, Events};
+use crate::meter::Meter;
 use crate::randomness::Randomness;
 use crate::sighting::{Sighting, Standing};
 use crate::state::{Setup, StuckHook};
@@ -56,6 +57,8 @@ impl Leases {
             on_event: None,
             randomness: Randomness::default(),
             own_thread: false,
+            #[cfg(feature = "metrics")]
+            metric_labels: Vec::new(),
         }
     }
 
@@ -273,6 +276,8 @@ pub struct LeasesBuilder {
     on_event: Option<EventHook>,
     randomness: Randomness,
     own_thread: bool,
+    #[cfg(feature = "metrics")]
+    metric_labels: Vec<metrics::Label>,
 }
 
 impl LeasesBuilder {
@@ -318,6 +323,14 @@ impl LeasesBuilder {
         self
     }
 
+    /// A label on every figure of this client, where one process has several: for another database, or another candidate for
+    /// the same names. Figures without a recorder go nowhere; the front page, "Metrics", lists them.
+    #[cfg(feature = "metrics")]
+    pub fn metric_label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metric_labels.push(metrics::Label::new(key.into(), value.into()));
+        self
+    }
+
     /// Where the tokens of claims and the jitter of waits come from; the default is the system's random source. For
     /// simulations that a seed repeats: two claims with one token on one database are one holder to it.
     pub fn randomness(mut self, fill: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Self {
@@ -355,7 +368,16 @@ impl LeasesBuilder {
         })?;
         let (timings, on_stuck, database) = (self.timings, self.on_stuck, self.store.describe());
         let randomness = self.randomness;
-        let setup = Arc::new(Setup { timings, clock, on_stuck, events, randomness, database });
+        #[cfg(feature = "metrics")]
+        let meter = {
+            let period = timings.renew() / 2;
+            Meter::start(Arc::clone(&clock), period, self.metric_labels).map_err(|error| {
+                Error::own(ErrorKind::Runtime, format!("cannot start the thread of the metrics: {error}"))
+            })?
+        };
+        #[cfg(not(feature = "metrics"))]
+        let meter = Meter::default();
+        let setup = Arc::new(Setup { timings, clock, on_stuck, events, meter, randomness, database });
         let (runtime, commands) = driver::start(&self.store, &setup, self.own_thread)?;
         let instance = self.instance.unwrap_or_else(Instance::current);
         Ok(Leases(Arc::new(Client::new(self.store, setup, instance, self.probe, (runtime, commands)))))

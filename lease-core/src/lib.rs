@@ -19,6 +19,7 @@ mod io_thread;
 mod lease;
 mod leases;
 mod limit;
+mod meter;
 mod name;
 mod notice;
 mod panicked;

@@ -11,6 +11,7 @@ use crate::clock::{Alarm, Clock, Moment};
 use crate::events::{Events, Transition};
 use crate::good::Good;
 use crate::health::Health;
+use crate::meter::{Meter, Told};
 use crate::randomness::Randomness;
 use crate::store::StoreError;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -73,6 +74,7 @@ pub(crate) struct Setup {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) on_stuck: StuckHook,
     pub(crate) events: Events,
+    pub(crate) meter: Meter,
     pub(crate) randomness: Randomness,
     /// The place, for messages.
     pub(crate) database: String,
@@ -162,6 +164,8 @@ impl LeaseState {
         });
         // Before the alarm of a deadline that has passed meanwhile.
         state.tell(Transition::Claimed);
+        #[cfg(feature = "metrics")]
+        state.setup.meter.tell(|| Told::Granted(Arc::downgrade(&state)));
         state.watch_deadline();
         state
     }
@@ -266,6 +270,7 @@ impl LeaseState {
             if first {
                 // Under the lock, as that of the loss, so that they are told in the order in which they came.
                 self.tell(Transition::StepDownAsked);
+                self.setup.meter.tell(|| Told::StepDownAsked(self.name.clone()));
             }
             first
         });
@@ -286,6 +291,7 @@ impl LeaseState {
             if first {
                 status.settled = Settled::Done;
                 self.tell(Transition::GivenBack);
+                self.setup.meter.tell(|| Told::GivenBack(self.name.clone()));
             }
             first
         });
@@ -335,6 +341,8 @@ impl LeaseState {
                 self.lost.store(true, Ordering::Release);
                 status.lost = Some(reason.clone());
                 self.tell(Transition::Lost(reason.clone()));
+                let lost = || Told::Lost { id: self.id, name: self.name.clone(), reason: reason.clone() };
+                self.setup.meter.tell(lost);
             }
             first
         })
@@ -458,6 +466,7 @@ impl LeaseState {
             // Under the lock, as the others: the last tenure may have gone by now, and the name with it.
             if !matches!(status.settled, Settled::Done) {
                 self.tell(Transition::Stuck);
+                self.setup.meter.tell(|| Told::Stuck(self.name.clone()));
             }
             false
         });

@@ -11,6 +11,7 @@ use crate::claim::{Answer, Handle, Refused, Wanted, claim};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::Error;
+use crate::meter::Told;
 use crate::store::{ClearAnswer, DbTime, Inspection, LeaseRow, Observed};
 use crate::{LeaseName, Liveness, ProcessFacts, Timings};
 
@@ -32,7 +33,10 @@ pub(crate) async fn claim_past_the_dead<H: Handle>(
     }
     // An instant is claimed from a free name only.
     match client.ask(|store, within| store.clear(&name, &dead, within)).await {
-        Ok(ClearAnswer::Cleared) => claim(client, name, wanted).await,
+        Ok(ClearAnswer::Cleared) => {
+            client.setup.meter.tell(|| Told::TakenOver(name.clone()));
+            claim(client, name, wanted).await
+        }
         Ok(ClearAnswer::Moved) | Err(_) => Ok(answer),
     }
 }

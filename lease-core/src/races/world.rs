@@ -70,6 +70,7 @@ impl World {
                 count.fetch_add(1, Ordering::SeqCst);
             }),
             events,
+            meter: crate::meter::Meter::default(),
             randomness: crate::randomness::Randomness::default(),
             database: "none".to_owned(),
         });
