@@ -143,6 +143,7 @@ const NEED_SERVERS: &[(&str, &[Product])] = &[
     ("lease-postgres", Backend::Postgres.products()),
     ("lease-mysql", &[Product::MariaDb, Product::MySql]),
     ("lease-cli", &Product::ALL),
+    ("guarded-transfer", &Product::ALL),
     ("lab", &Product::ALL),
     ("test-servers", &Product::ALL),
     ("xtask", Backend::Postgres.products()),
