@@ -6,6 +6,7 @@ mod ci;
 mod db;
 mod lab;
 mod lanes;
+mod release;
 mod servers;
 mod step;
 mod test;
@@ -99,6 +100,14 @@ enum Chore {
         #[command(subcommand)]
         action: db::Action,
     },
+    /// Check all that must be right before the crates are published, and say in which order that is done
+    ///
+    /// What cannot be checked on this machine is said, with the reason. Tools that are missing are installed into `target/tools`.
+    Release {
+        /// Check, and publish nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Check the rules of the house that no compiler knows
     ///
     /// Looks at the files that git tracks and prints one line for each finding: the place, what is
@@ -119,6 +128,7 @@ fn main() -> ExitCode {
         Chore::Planted { arguments } => lab::run(&root, "planted", &arguments),
         Chore::Faults { backend, arguments } => lab::faults(&root, &backend, &arguments),
         Chore::Db { action } => db::run(&action),
+        Chore::Release { dry_run } => release::run(&root, dry_run),
         Chore::Tidy => tidy::run(&root),
     };
     match outcome {

@@ -1,6 +1,7 @@
 //! One command of a chore: announced, timed, and its exit code passed on.
 
 use std::env;
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -101,7 +102,12 @@ impl Tool {
 
 /// The cargo that runs us, so that a chore never mixes toolchains.
 pub(crate) fn cargo() -> Command {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    that_runs_cargo(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// A program that will run cargo.
+pub(crate) fn that_runs_cargo(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     // What cargo says of xtask: build scripts that look at it would be run again, and all that depends on them be built
     // again, at each change between `cargo xtask` and `cargo`.
     for (name, _) in env::vars_os() {
@@ -109,10 +115,10 @@ pub(crate) fn cargo() -> Command {
             .to_str()
             .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
         {
-            cargo.env_remove(name);
+            command.env_remove(name);
         }
     }
-    cargo
+    command
 }
 
 /// Says what begins now, `since` when the chore began.

@@ -10,7 +10,9 @@ mod crates;
 mod leftovers;
 mod links;
 mod machine;
+mod manifest;
 mod places;
+mod published;
 mod rust;
 mod text;
 mod tree;
@@ -31,6 +33,11 @@ const CHECKS: &[Check] = &[
     crates::the_rust_versions_agree,
     crates::every_crate_has_its_manifest_fields,
     crates::every_crate_has_its_readme,
+    published::nothing_else_is_published,
+    published::one_version_for_all,
+    published::published_crates_need_published_ones,
+    published::published_crates_have_the_licences,
+    published::published_crates_have_a_changelog,
     backends::the_same_files,
     backends::the_same_statements,
     leftovers::no_leftovers,

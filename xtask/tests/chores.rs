@@ -15,14 +15,24 @@ const CLEAN: &[(&str, &str)] = &[
     (
         "Cargo.toml",
         "[workspace]\nresolver = \"3\"\nmembers = [\"lease-core\", \"lease-sqlite\"]\n\n[workspace.package]\nversion = \"0.1.0\"\n\
-         edition = \"2024\"\nrust-version = \"1.95\"\nlicense = \"MIT\"\n",
+         edition = \"2024\"\nrust-version = \"1.95\"\nlicense = \"MIT\"\n\n[workspace.dependencies]\n\
+         lease-core = { path = \"lease-core\", version = \"0.1.0\" }\nlease-sqlite = { path = \"lease-sqlite\", version = \"0.1.0\" }\n",
     ),
+    ("CHANGELOG.md", "# Changes\n\n[core](lease-core/CHANGELOG.md), [SQLite](lease-sqlite/CHANGELOG.md)\n"),
+    ("LICENSE-APACHE", "Apache\n"),
+    ("LICENSE-MIT", "MIT\n"),
     ("README.md", "# lease\n\nNeeds Rust 1.95 or later. See [the core](lease-core/README.md#the-core).\n"),
+    ("lease-core/CHANGELOG.md", "# Changes\n\n## Unreleased\n"),
+    ("lease-core/LICENSE-APACHE", "Apache\n"),
+    ("lease-core/LICENSE-MIT", "MIT\n"),
     ("lease-core/Cargo.toml", "[package]\nname = \"lease-core\"\nMANIFEST"),
     ("lease-core/README.md", "# The core\n\nThe protocol.\n"),
     ("lease-core/src/lib.rs", "pub mod renewal;\n"),
     ("lease-core/src/renewal.rs", "//! A machine.\n"),
     ("lease-core/src/store.rs", "//! The contract.\n\ntrait LeaseStore {\n    async fn claim(&self);\n}\n"),
+    ("lease-sqlite/CHANGELOG.md", "# Changes\n\n## Unreleased\n"),
+    ("lease-sqlite/LICENSE-APACHE", "Apache\n"),
+    ("lease-sqlite/LICENSE-MIT", "MIT\n"),
     ("lease-sqlite/Cargo.toml", "[package]\nname = \"lease-sqlite\"\nMANIFEST"),
     ("lease-sqlite/README.md", "# lease-sqlite\n\nThe dialect.\n"),
     ("lease-sqlite/src/lib.rs", "//! The dialect.\n"),
@@ -98,14 +108,17 @@ fn tidy_finds_nothing_in_a_clean_workspace() {
     let output = tidy(root.path());
     assert!(output.status.success(), "{output:?}");
     assert_eq!(text(&output.stdout), "");
-    assert_eq!(text(&output.stderr), "xtask: tidy: 15 checks, no findings\n");
+    assert_eq!(text(&output.stderr), "xtask: tidy: 20 checks, no findings\n");
 }
 
 #[test]
 fn tidy_finds_what_is_planted_against_each_rule() {
     let place = ["", "home", "me"].join("/");
     let host = format!("see {}.io/x\n", "crates");
-    let driver = "[package]\nname = \"lease-core\"\nMANIFEST[dependencies]\nlease-sqlite = { path = \"../lease-sqlite\" }\n";
+    let driver = "[package]\nname = \"lease-core\"\nMANIFEST[dependencies]\nlease-sqlite.workspace = true\n";
+    let path = "[package]\nname = \"lease-sqlite\"\nMANIFEST[dependencies]\nlease-core = { path = \"../lease-core\" }\n";
+    let mut own_version = "[package]\nname = \"lease-sqlite\"\nMANIFEST".replace("MANIFEST", MANIFEST);
+    own_version = own_version.replace("version.workspace = true\nedition", "version = \"0.1.0\"\nedition");
     let mut other_manifest = "[package]\nname = \"lease-sqlite\"\nMANIFEST".replace("MANIFEST", MANIFEST);
     other_manifest = other_manifest.replace("description = \"d\"\n", "");
     let path_line = format!("cd {place}/x\n");
@@ -121,6 +134,11 @@ fn tidy_finds_what_is_planted_against_each_rule() {
             &other_manifest,
             "lease-sqlite/Cargo.toml:1: [package] has no `description`",
         ),
+        ("examples/a/Cargo.toml", "[package]\n", "examples/a/Cargo.toml:1: would be published"),
+        ("lease-sqlite/Cargo.toml", &own_version, "lease-sqlite/Cargo.toml:1: has a version of its own"),
+        ("lease-sqlite/Cargo.toml", path, "lease-sqlite/Cargo.toml:10: a path;"),
+        ("lease-core/LICENSE-MIT", "MIT?\n", "lease-core/LICENSE-MIT:1: missing or another"),
+        ("lease-core/CHANGELOG.md", "# Changes\n", "lease-core/CHANGELOG.md:1: missing or without a version"),
         ("lease-sqlite/README.md", "# title\n", "lease-sqlite/README.md:1: missing or a mere title"),
         ("lease-sqlite/src/sql.rs", "fn own() {}\n", "lease-sqlite/src/sql.rs:1: no statement"),
         ("lease-core/src/a.rs", "fn a() { todo!() }\n", "lease-core/src/a.rs:1: `todo!`"),
@@ -137,7 +155,7 @@ fn tidy_finds_what_is_planted_against_each_rule() {
         assert_eq!(output.status.code(), Some(1), "{path}: {output:?}");
         assert_eq!(findings.len(), 1, "{path}: {findings:?}");
         assert!(findings[0].starts_with(expected), "{findings:?}");
-        assert_eq!(text(&output.stderr), "xtask: tidy: 15 checks, findings: 1\n");
+        assert_eq!(text(&output.stderr), "xtask: tidy: 20 checks, findings: 1\n");
     }
 }
 
@@ -166,6 +184,19 @@ fn tidy_says_why_it_cannot_look() {
     let output = tidy(root.path());
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("not a git repository"), "{output:?}");
+}
+
+#[test]
+fn a_release_without_a_dry_run_is_refused_with_the_order_to_publish_in() {
+    let dependent = "[package]\nname = \"lease-core\"\nMANIFEST[dependencies]\nlease-sqlite.workspace = true\n";
+    let root = planted(Some(("lease-core/Cargo.toml", dependent)));
+    let output = xtask(root.path(), &["release"], Path::new(env!("CARGO"))).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stderr);
+    let [sqlite, core] = ["lease-sqlite", "lease-core"]
+        .map(|name| said.find(&format!("cargo publish --locked --package {name}\n")).unwrap());
+    assert!(sqlite < core && said.contains("publishing is done by hand"), "{said}");
+    assert!(!root.path().join("target").exists(), "nothing is built");
 }
 
 /// A cargo that writes down what it was asked, and fails with code 3 when that contains `fails`.

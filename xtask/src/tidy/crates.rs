@@ -1,5 +1,6 @@
 //! What the crates say about themselves.
 
+use super::manifest::value;
 use super::tree::{Finding, Tree};
 
 /// Every "Rust X.Y or later" of the tracked Markdown files, on one line each, names the
@@ -75,17 +76,6 @@ pub(crate) fn every_crate_has_its_readme(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// The value of a key that stands on a line of its own in `[section]`, without quotes.
-fn value<'a>(manifest: &'a str, section: &str, key: &str) -> Option<&'a str> {
-    let header = format!("[{section}]");
-    let lines = manifest.lines().map(str::trim).skip_while(|line| *line != header).skip(1);
-    let mut lines = lines.take_while(|line| !line.starts_with('['));
-    lines.find_map(|line| {
-        let (found, value) = line.split_once('=')?;
-        (found.trim() == key).then(|| value.trim().trim_matches('"'))
-    })
 }
 
 #[cfg(test)]
