@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use lease_core::{Instance, Leases, Timings};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -38,6 +39,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(is_terminal).with_target(false).init();
     let [mut terminate, mut interrupt] = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
 
+    // Before anything is recorded, and before the leases, which say what their figures mean when they are built.
+    let figures = PrometheusBuilder::new().install_recorder()?;
+    tokio::spawn(upkeep(figures.clone()));
     let store = database::open(&arguments.database).await?;
     let listener = TcpListener::bind(arguments.listen).await?;
     // What the others say of us when we lead.
@@ -47,7 +51,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let leases = Leases::builder_shared(store).instance(instance).timings(timings).build()?;
 
     let leadership = Leadership::default();
-    let router = service::router(Service::new(leases.clone(), leadership.clone()));
+    let router = service::router(Service::new(leases.clone(), leadership.clone(), figures));
     println!("listening on {address}");
     let stop = {
         let leases = leases.clone();
@@ -70,4 +74,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     leases.close().await;
     ended?;
     Ok(())
+}
+
+/// The recorder keeps every single time it was told until somebody sees to it, and nobody may ever ask for the figures.
+async fn upkeep(figures: PrometheusHandle) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        figures.run_upkeep();
+    }
 }

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use lease_core::{Leases, Sighting, Standing};
+use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::{Value, json};
 
 use crate::leadership::Leadership;
@@ -18,11 +19,12 @@ pub(crate) const NAME: &str = "leader-service";
 pub(crate) struct Service {
     leases: Leases,
     leadership: Leadership,
+    figures: PrometheusHandle,
 }
 
 impl Service {
-    pub(crate) fn new(leases: Leases, leadership: Leadership) -> Self {
-        Self { leases, leadership }
+    pub(crate) fn new(leases: Leases, leadership: Leadership, figures: PrometheusHandle) -> Self {
+        Self { leases, leadership, figures }
     }
 }
 
@@ -30,6 +32,7 @@ pub(crate) fn router(service: Service) -> Router {
     Router::new()
         .route("/health", get(health))
         .route("/leader", get(leader))
+        .route("/metrics", get(metrics))
         .route("/tickets", post(ticket))
         .with_state(service)
 }
@@ -47,6 +50,11 @@ async fn health(State(service): State<Service>) -> Json<Value> {
             "left_ms": millis(health.left),
         },
     }))
+}
+
+/// For Prometheus.
+async fn metrics(State(service): State<Service>) -> String {
+    service.figures.render()
 }
 
 /// Who leads, as the database says it.

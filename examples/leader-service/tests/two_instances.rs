@@ -34,8 +34,8 @@ impl Instance {
         Self { process, address }
     }
 
-    /// Its answer: the status and the JSON.
-    fn ask(&self, request: &str) -> (u16, Value) {
+    /// Its answer: the status and the text.
+    fn read(&self, request: &str) -> (u16, String) {
         let mut connection = TcpStream::connect(&self.address).unwrap();
         connection.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(connection, "{request} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address)
@@ -43,7 +43,18 @@ impl Instance {
         let mut answer = String::new();
         connection.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// The answer where that is JSON.
+    fn ask(&self, request: &str) -> (u16, Value) {
+        let (status, body) = self.read(request);
+        (status, serde_json::from_str(&body).unwrap())
+    }
+
+    /// Waits until a figure is shown, which is recorded a little later.
+    fn shows(&self, figure: &str) {
+        until(figure, || self.read("GET /metrics").1.lines().any(|line| line == figure));
     }
 
     /// The term under which it leads, as its health says, which is always there.
@@ -143,4 +154,17 @@ fn only_the_leader_hands_out_tickets_and_the_other_says_who_leads() {
         assert_eq!((status, seen["address"].as_str()), (200, Some(address.as_str())), "{seen}");
         assert_eq!(seen["term"], term, "{seen}");
     }
+}
+
+#[test]
+fn whether_an_instance_leads_is_shown_to_prometheus_by_each_and_follows_a_hand_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (leader, other, term) = leader_and_other(&folder.path().join("leases.db"));
+    leader.shows(r#"lease_held{lease="leader-service"} 1"#);
+    leader.shows(&format!(r#"lease_term{{lease="leader-service"}} {term}"#));
+    other.shows(r#"lease_held{lease="leader-service"} 0"#);
+    other.shows(r#"lease_waiting{lease="leader-service"} 1"#);
+    leader.ask_to_stop();
+    other.shows(r#"lease_held{lease="leader-service"} 1"#);
+    assert!(leader.ended().success());
 }

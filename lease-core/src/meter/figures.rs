@@ -10,26 +10,36 @@ use super::Told;
 use crate::LeaseName;
 use crate::state::{LeaseState, LossReason};
 
+/// What is counted of each name by itself.
+const COUNTED: [&str; 4] =
+    ["lease_takeovers_total", "lease_handovers_total", "lease_step_down_requests_total", "lease_stuck_total"];
+
 /// What is recorded of one client.
 pub(super) struct Figures {
     /// On each figure.
     labels: Vec<Label>,
-    /// By their names. A lease that goes is told as lost first.
-    held: HashMap<LeaseName, (u64, Weak<LeaseState>)>,
+    /// Every name that was ever claimed, with the lease that is held. A lease that goes is told as lost first.
+    names: HashMap<LeaseName, Option<Held>>,
+}
+
+struct Held {
+    id: u64,
+    state: Weak<LeaseState>,
 }
 
 impl Figures {
     pub(super) fn new(labels: Vec<Label>) -> Self {
         describe();
-        Self { labels, held: HashMap::new() }
+        Self { labels, names: HashMap::new() }
     }
 
     /// Records what has happened.
     pub(super) fn record(&mut self, told: Told) {
         match told {
             Told::Wanted(name) => {
-                if !self.held.contains_key(&name) {
-                    self.not_held(&name);
+                if !self.names.contains_key(&name) {
+                    self.begin(&name);
+                    self.names.insert(name, None);
                 }
             }
             Told::Claim { name, answer, took } => {
@@ -51,8 +61,9 @@ impl Figures {
                     counter!("lease_losses_total", self.of(&name, Some(("reason", reason)))).increment(1);
                 }
                 // This process may hold the name again by now.
-                if self.held.get(&name).is_none_or(|(held, _)| *held == id) {
-                    self.held.remove(&name);
+                let held = self.names.entry(name.clone()).or_default();
+                if held.as_ref().is_none_or(|held| held.id == id) {
+                    *held = None;
                     self.not_held(&name);
                 }
             }
@@ -69,8 +80,10 @@ impl Figures {
 
     /// Looks at what is held: how old its last renewal is changes though nothing happens.
     pub(super) fn look(&mut self) {
-        for state in self.held.values().filter_map(|(_, state)| state.upgrade()) {
-            self.show(&state);
+        for held in self.names.values().flatten() {
+            if let Some(state) = held.state.upgrade() {
+                self.show(&state);
+            }
         }
     }
 
@@ -80,7 +93,7 @@ impl Figures {
         #[expect(clippy::cast_precision_loss, reason = "no name changes hands so often")]
         gauge!("lease_term", self.of(&state.name, None)).set(state.term.get() as f64);
         self.show(&state);
-        self.held.insert(state.name.clone(), (state.id, Weak::clone(weak)));
+        self.names.insert(state.name.clone(), Some(Held { id: state.id, state: Weak::clone(weak) }));
     }
 
     fn show(&self, state: &LeaseState) {
@@ -88,6 +101,17 @@ impl Figures {
         let since = if health.held { health.renewed_ago } else { Duration::ZERO };
         gauge!("lease_held", self.of(&state.name, None)).set(f64::from(u8::from(health.held)));
         gauge!("lease_seconds_since_renewal", self.of(&state.name, None)).set(since);
+    }
+
+    /// What is counted of a name is there from the beginning: who looks for an increase does not see the first otherwise.
+    fn begin(&self, name: &LeaseName) {
+        self.not_held(name);
+        for reason in ["deadline", "refused", "replaced"] {
+            counter!("lease_losses_total", self.of(name, Some(("reason", reason)))).increment(0);
+        }
+        for figure in COUNTED {
+            counter!(figure, self.of(name, None)).increment(0);
+        }
     }
 
     fn not_held(&self, name: &LeaseName) {
