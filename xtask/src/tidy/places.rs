@@ -67,6 +67,7 @@ const ALLOWED: &[(&str, Act, &str)] = &[
     ("elect.rs", Act::Sleep, "candidates wait between two looks at a held name"),
     ("watch.rs", Act::Sleep, "a watcher waits between two looks"),
     ("events.rs", Act::Spawn, "the thread of the hook that is told of events"),
+    ("meter.rs", Act::Spawn, "the thread that records figures"),
     ("run.rs", Act::Spawn, "the user's work and its supervisor are tasks of their own"),
     ("watchdog.rs", Act::Spawn, "the one OS thread, and one for a failing hook"),
     ("clock.rs", Act::Sleep, "waiting is defined there, on the clock"),
@@ -186,7 +187,11 @@ mod tests {
                 "lease-core/src/run.rs:3: `sleep_until`",
             ]
         );
-        assert!(findings[0].contains("driver.rs, events.rs, run.rs, watchdog.rs"), "{}", findings[0]);
+        assert!(
+            findings[0].contains("driver.rs, events.rs, meter.rs, run.rs, watchdog.rs"),
+            "{}",
+            findings[0]
+        );
     }
 
     #[test]
