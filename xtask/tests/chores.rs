@@ -188,7 +188,8 @@ fn tidy_says_why_it_cannot_look() {
 
 #[test]
 fn a_release_without_a_dry_run_is_refused_with_the_order_to_publish_in() {
-    let dependent = "[package]\nname = \"lease-core\"\nMANIFEST[dependencies]\nlease-sqlite.workspace = true\n";
+    let dependent =
+        "[package]\nname = \"lease-core\"\nMANIFEST[dependencies]\nlease-sqlite.workspace = true\n";
     let root = planted(Some(("lease-core/Cargo.toml", dependent)));
     let output = xtask(root.path(), &["release"], Path::new(env!("CARGO"))).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
