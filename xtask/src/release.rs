@@ -8,6 +8,7 @@ mod rust_version;
 mod systems;
 mod tools;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -143,6 +144,16 @@ const BESIDE: [&str; 4] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "REA
 
 /// Each crate can be packed, and its package be built from what is in it and in those before it.
 fn packages(release: &Release<'_>) -> Outcome {
+    for package in release.crates.iter().map(|name| release.package(name)).filter(|package| package.exists())
+    {
+        // Of an earlier run, which the later checks must not take for what is packed now.
+        if let Err(error) = fs::remove_dir_all(&package) {
+            return Outcome::Failed(Failure::new(format!(
+                "{} cannot be removed: {error}",
+                package.display()
+            )));
+        }
+    }
     let packed =
         release.run(cargo().args(["package", "--locked"]).args(release.chosen()).current_dir(release.root));
     if let Err(failure) = packed {
