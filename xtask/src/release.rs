@@ -8,6 +8,7 @@ mod rust_version;
 mod systems;
 mod tools;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -24,6 +25,8 @@ pub(crate) struct Release<'a> {
     crates: Vec<String>,
     version: String,
     rust_version: String,
+    /// Whether the crates say where their sources are.
+    has_address: bool,
     /// Cargo's target folder.
     target: PathBuf,
 }
@@ -82,6 +85,11 @@ pub(crate) fn run(root: &Path, dry_run: bool) -> Result<(), Failure> {
             Outcome::Unseen(reason) => say(&format!("{name}: NOT CHECKED: {reason}")),
         }
     }
+    if !release.has_address {
+        say(
+            "beware: the crates have no `repository`, so their pages in the registry lead nowhere, nor do relative links in them",
+        );
+    }
     let summary = summary(&outcomes);
     if outcomes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Failed(_))) {
         return Err(Failure::new(summary));
@@ -97,21 +105,23 @@ impl<'a> Release<'a> {
         let metadata: Value = serde_json::from_str(&metadata)
             .map_err(|error| Failure::new(format!("`cargo metadata` cannot be read: {error}")))?;
         let crates = order::of(&metadata)?;
-        let of_first = |field: &str| {
-            let packages = metadata["packages"].as_array().into_iter().flatten();
-            let first = packages.into_iter().find(|package| {
-                Some(package["name"].as_str()) == crates.first().map(|name| Some(name.as_str()))
-            });
-            first.and_then(|package| package[field].as_str()).unwrap_or_default().to_owned()
-        };
+        let mut packages = metadata["packages"].as_array().into_iter().flatten();
+        let first = packages.find(|package| package["name"].as_str() == crates.first().map(String::as_str));
+        let of_first = |field: &str| first.and_then(|package| package[field].as_str()).unwrap_or_default();
         Ok(Self {
             root,
             since: Instant::now(),
-            version: of_first("version"),
-            rust_version: of_first("rust_version"),
+            version: of_first("version").to_owned(),
+            rust_version: of_first("rust_version").to_owned(),
+            has_address: !of_first("repository").is_empty(),
             target: metadata["target_directory"].as_str().unwrap_or("target").into(),
             crates,
         })
+    }
+
+    /// The folder in which cargo has unpacked the package of a crate.
+    fn package(&self, name: &str) -> PathBuf {
+        self.target.join("package").join(format!("{name}-{}", self.version))
     }
 
     /// The arguments that choose the crates.
@@ -129,9 +139,33 @@ impl<'a> Release<'a> {
     }
 }
 
+/// What each package holds beside its sources.
+const BESIDE: [&str; 4] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
+
 /// Each crate can be packed, and its package be built from what is in it and in those before it.
 fn packages(release: &Release<'_>) -> Outcome {
-    release.run(cargo().args(["package", "--locked"]).args(release.chosen()).current_dir(release.root)).into()
+    for package in release.crates.iter().map(|name| release.package(name)).filter(|package| package.exists())
+    {
+        // Of an earlier run, which the later checks must not take for what is packed now.
+        if let Err(error) = fs::remove_dir_all(&package) {
+            return Outcome::Failed(Failure::new(format!(
+                "{} cannot be removed: {error}",
+                package.display()
+            )));
+        }
+    }
+    let packed =
+        release.run(cargo().args(["package", "--locked"]).args(release.chosen()).current_dir(release.root));
+    if let Err(failure) = packed {
+        return Outcome::Failed(failure);
+    }
+    for name in &release.crates {
+        let package = release.package(name);
+        if let Some(missing) = BESIDE.iter().find(|file| !package.join(file).is_file()) {
+            return Outcome::Failed(Failure::new(format!("the package of {name} has no {missing}")));
+        }
+    }
+    Outcome::Passed
 }
 
 /// The pages that users of the registry read have no warnings.

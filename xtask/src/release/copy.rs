@@ -45,8 +45,7 @@ fn lay_out(release: &Release<'_>) -> Result<PathBuf, Failure> {
             fs::remove_dir_all(&copy)?;
         }
         for name in &release.crates {
-            let package = release.target.join("package").join(format!("{name}-{}", release.version));
-            copy_folder(&package, &copy.join(name))?;
+            copy_folder(&release.package(name), &copy.join(name))?;
         }
         fs::write(copy.join("Cargo.toml"), manifest(&release.crates))?;
         fs::copy(release.root.join("Cargo.lock"), copy.join("Cargo.lock")).map(drop)

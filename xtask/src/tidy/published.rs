@@ -154,12 +154,14 @@ mod tests {
             ("bench/Cargo.toml", "[package]\n[other]\npublish = false\n"),
             ("lab/Cargo.toml", kept),
             ("examples/lease-c/Cargo.toml", "[package]\n"),
+            ("lease-b/examples/d/Cargo.toml", "[package]\n"),
         ]);
         let findings = shown(&nothing_else_is_published(&found));
-        assert_eq!(findings.len(), 3, "{findings:?}");
+        assert_eq!(findings.len(), 4, "{findings:?}");
         assert!(findings[0].starts_with("lease-a/Cargo.toml:1: says `publish = false`"));
         assert!(findings[1].starts_with("bench/Cargo.toml:1: would be published"));
         assert!(findings[2].starts_with("examples/lease-c/Cargo.toml:1: would be published"));
+        assert!(findings[3].starts_with("lease-b/examples/d/Cargo.toml:1: would be published"));
     }
 
     #[test]
