@@ -3,6 +3,7 @@
 mod bad_input;
 mod bench;
 mod contention;
+mod cron_script;
 mod exits;
 mod guardian;
 mod hand_over;

@@ -25,7 +25,11 @@ pub(crate) fn start(bench: &Bench, slot: &str, script: &str) -> Running {
 
 /// What `lease slots` says of the name `x`.
 pub(crate) fn slots(bench: &Bench) -> Value {
-    let answer: Value = serde_json::from_str(&bench.run(&["slots", "x", "--json"]).expect(0).out).unwrap();
+    slots_of(bench, "x")
+}
+
+pub(crate) fn slots_of(bench: &Bench, name: &str) -> Value {
+    let answer: Value = serde_json::from_str(&bench.run(&["slots", name, "--json"]).expect(0).out).unwrap();
     answer["slots"][0].clone()
 }
 
