@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::io;
 use std::num::NonZeroI64;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -146,9 +147,9 @@ impl Holder {
     /// # Errors
     ///
     /// The random source cannot be read; nothing can be claimed safely then.
-    pub fn mint() -> Result<Self, getrandom::Error> {
+    pub fn mint() -> io::Result<Self> {
         let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes)?;
+        getrandom::fill(&mut bytes).map_err(io::Error::from)?;
         Ok(Self(bytes))
     }
 

@@ -1,6 +1,7 @@
 //! Where the tokens of claims and the jitter of waits come from: the system, or what a simulation puts in its place.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use crate::Holder;
@@ -17,7 +18,7 @@ impl Randomness {
     }
 
     /// A token that nobody has had before.
-    pub(crate) fn mint(&self) -> Result<Holder, getrandom::Error> {
+    pub(crate) fn mint(&self) -> io::Result<Holder> {
         let Some(fill) = &self.0 else { return Holder::mint() };
         let mut bytes = [0; 16];
         fill(&mut bytes);

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use crate::api;
 use crate::step::{Failure, Step, Tool, announce, require, say};
 use crate::test::{self, Tests};
 use crate::tidy;
@@ -42,6 +43,8 @@ pub(crate) fn run(root: &Path, no_test: bool) -> Result<(), Failure> {
     let since = Instant::now();
     let mut outcomes: Vec<(&str, Result<(), Failure>)> =
         checks().iter().map(|step| (step.name, step.run(root, since, &[]))).collect();
+    announce(since, "public API: what the libraries offer");
+    outcomes.push(("public API", api::run(root, false)));
     announce(since, "tidy: the rules of the house");
     outcomes.push(("tidy", tidy::run(root)));
 

@@ -1,5 +1,6 @@
 //! The project's own chores, run as `cargo xtask`.
 
+mod api;
 mod backend;
 mod bench;
 mod ci;
@@ -108,6 +109,14 @@ enum Chore {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Compare what the published libraries offer with the listing that is kept of it
+    ///
+    /// Fails too when types of other crates can be reached that are not in the table of those that may.
+    Api {
+        /// Write the listing anew
+        #[arg(long)]
+        write: bool,
+    },
     /// Check the rules of the house that no compiler knows
     ///
     /// Looks at the files that git tracks and prints one line for each finding: the place, what is
@@ -116,6 +125,9 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = api::as_rustdoc() {
+        return code;
+    }
     let root = workspace();
     let outcome = match Arguments::parse().chore {
         Chore::Ci { no_test } => ci::run(&root, no_test),
@@ -129,6 +141,7 @@ fn main() -> ExitCode {
         Chore::Faults { backend, arguments } => lab::faults(&root, &backend, &arguments),
         Chore::Db { action } => db::run(&action),
         Chore::Release { dry_run } => release::run(&root, dry_run),
+        Chore::Api { write } => api::run(&root, write),
         Chore::Tidy => tidy::run(&root),
     };
     match outcome {
