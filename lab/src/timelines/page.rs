@@ -39,14 +39,14 @@ pub struct Page {
     title: String,
     description: String,
     body: String,
-    texts: Vec<Text>,
+    texts: Vec<Placed>,
     /// Lines that no text may stand on: from top to bottom.
     leaders: Vec<[f64; 3]>,
 }
 
 /// Where a text stands.
 #[derive(Debug)]
-struct Text {
+struct Placed {
     text: String,
     left: f64,
     right: f64,
@@ -115,7 +115,7 @@ impl Page {
 
     fn sized_text(&mut self, [x, y]: [f64; 2], anchor: Anchor, (class, size): (&str, f64), text: &str) {
         let (left, right) = reach(x, anchor, width(text, class, size));
-        self.texts.push(Text {
+        self.texts.push(Placed {
             text: text.to_owned(),
             left,
             right,

@@ -89,8 +89,8 @@ pub(super) fn partition(played: &Played) -> Result<Page, String> {
     let description = "Three lanes over time, counted from the start of A's last good renewal. Two later attempts get no answer. At ten seconds \
         A loses the lease and its work is told; at 14.05 s the work is aborted; at 14.5 s the grace ends. Only at 15.2 s does the row expire, \
         and B is granted the name.";
-    let last = good(&played.a).last().ok_or("A does not renew")?;
-    let s = last.at;
+    let renewal = good(&played.a).last().ok_or("A does not renew")?;
+    let s = renewal.at;
     let mut drawn = Timeline::new(played, s, title, lines, description);
     let (begins, lost) = (known(played.a.begins, "A's claim")?, known(played.a.lost, "A's loss")?);
     let (aborted, grace_ends) = (known(played.a.ends, "the abort")?, lost + played.timings.grace());
