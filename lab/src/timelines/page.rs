@@ -169,7 +169,7 @@ impl Page {
         }
         let &[.., [fx, fy], [x, y]] = way else { return };
         let (dx, dy) = (x - fx, y - fy);
-        let length = dx.hypot(dy).max(1.0);
+        let length = (dx * dx + dy * dy).sqrt().max(1.0);
         let (ux, uy) = (dx / length * 6.0, dy / length * 6.0);
         for side in [0.5, -0.5] {
             self.line([x - ux - uy * side, y - uy + ux * side], [x, y], head(class));

@@ -40,7 +40,7 @@ pub(super) fn healthy(played: &Played) -> Result<Page, String> {
     ]);
     let row = played.row.first().ok_or("there is no row")?;
     drawn.below_row(&[at(row.until, 1, Anchor::End, "the row is free")]);
-    Ok(drawn.done(REMARK))
+    Ok(drawn.done(false, None, REMARK))
 }
 
 /// A is killed; its row expires.
@@ -76,7 +76,7 @@ pub(super) fn crash(played: &Played) -> Result<Page, String> {
         at(CRASH.b_waits, 0, Anchor::Start, "B claims and is refused; it waits"),
         at(b_begins, 0, Anchor::Start, "B holds it"),
     ]);
-    Ok(drawn.done(REMARK))
+    Ok(drawn.done(false, Some("A dies"), REMARK))
 }
 
 /// A is cut off from the database.
@@ -115,7 +115,7 @@ pub(super) fn partition(played: &Played) -> Result<Page, String> {
     ]);
     drawn.below_row(&[at(row.until, 0, Anchor::End, "the row expires; B claims")]);
     drawn.below_b(&[at(b_begins, 0, Anchor::Start, "B holds it")]);
-    Ok(drawn.done(REMARK))
+    Ok(drawn.done(true, Some("fails"), REMARK))
 }
 
 fn at(at: Duration, line: u8, anchor: Anchor, text: &str) -> Callout<'_> {

@@ -37,7 +37,7 @@ pub(super) struct Callout<'t> {
 }
 
 impl Timeline {
-    /// Draws lanes, bars and statements. Texts that differ are the caller's.
+    /// Draws the lanes and the axis.
     pub(super) fn new(
         played: &Played,
         zero: Duration,
@@ -58,7 +58,6 @@ impl Timeline {
             drawn.page.text([18.0, y + 11.0], Anchor::Start, "lane", lines[0]);
             drawn.page.text([18.0, y + 25.0], Anchor::Start, "small", lines[1]);
         }
-        drawn.legend();
         drawn
     }
 
@@ -214,8 +213,9 @@ impl Timeline {
         self.page.cross([x, A + BAR / 2.0]);
     }
 
-    /// A remark under the legend.
-    pub(super) fn done(mut self, remark: &str) -> Page {
+    /// With the keys of what is in it: whether that is a grace, and what a cross means.
+    pub(super) fn done(mut self, has_grace: bool, cross: Option<&str>, remark: &str) -> Page {
+        self.legend(has_grace, cross);
         self.page.text([18.0, HEIGHT - 16.0], Anchor::Start, "small", remark);
         self.page
     }
@@ -243,14 +243,17 @@ impl Timeline {
         self.page.text([18.0, AXIS + 17.0], Anchor::Start, "small", "seconds");
     }
 
-    fn legend(&mut self) {
+    fn legend(&mut self, has_grace: bool, cross: Option<&str>) {
         let y = AXIS + 46.0;
         let mut x = LEFT + 8.0;
         for (classes, text, room) in [
             (&["a", "b"][..], "believes", 72.0),
             (&["row-a", "row-b"], "held, says the row", 130.0),
-            (&["grace"], "grace", 52.0),
+            (if has_grace { &["grace"][..] } else { &[] }, "grace", 52.0),
         ] {
+            if classes.is_empty() {
+                continue;
+            }
             for class in classes {
                 self.page.rectangle([x, y - 10.0], [14.0, 12.0], class);
                 x += 16.0;
@@ -261,12 +264,14 @@ impl Timeline {
         self.page.arrow(&[[x, y - 11.0], [x + 6.0, y + 3.0]], "asks-a");
         self.page.arrow(&[[x + 6.0, y + 3.0], [x + 12.0, y - 11.0]], "answers-a");
         self.page.text([x + 20.0, y], Anchor::Start, "small", "claim, renewal, release; its answer");
-        x += 246.0;
+        x += 240.0;
         self.page.arrow(&[[x, y + 3.0], [x + 6.0, y - 11.0]], "looks");
         self.page.text([x + 14.0, y], Anchor::Start, "small", "look, notice");
-        x += 106.0;
-        self.page.cross([x, y - 4.0]);
-        self.page.text([x + 10.0, y], Anchor::Start, "small", "fails");
+        x += 104.0;
+        if let Some(cross) = cross {
+            self.page.cross([x, y - 4.0]);
+            self.page.text([x + 10.0, y], Anchor::Start, "small", cross);
+        }
     }
 }
 
