@@ -5,3 +5,4 @@ pub mod faults;
 pub mod history;
 pub mod planted;
 pub mod simulate;
+pub mod timelines;

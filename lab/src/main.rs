@@ -1,10 +1,10 @@
-//! The lab, run as `cargo xtask simulate`, `planted` and `faults`.
+//! The lab, run as `cargo xtask simulate`, `planted`, `faults` and `timelines`.
 
 use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lab::{check, faults, planted, simulate};
+use lab::{check, faults, planted, simulate, timelines};
 use tokio::runtime::Runtime;
 
 #[derive(Parser)]
@@ -23,6 +23,8 @@ enum Command {
     Planted(planted::Choice),
     /// Simulates clusters with faults
     Simulate(simulate::Choice),
+    /// Draws what a lease goes through
+    Timelines(timelines::Choice),
     /// What `faults` starts
     #[command(hide = true)]
     Worker {
@@ -45,6 +47,10 @@ fn perform(command: Command) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     let well = match command {
         Command::Planted(choice) => return Ok(planted::run(&choice)),
         Command::Simulate(choice) => return Ok(simulate::run(&choice)),
+        Command::Timelines(choice) => {
+            timelines::run(&choice)?;
+            true
+        }
         Command::Check(command) => command.run()?,
         Command::Faults(choice) => Runtime::new()?.block_on(faults::run(choice))?,
         Command::Worker { order } => {

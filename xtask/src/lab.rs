@@ -1,4 +1,4 @@
-//! `cargo xtask model`, `simulate`, `planted` and `faults`: what attacks the library.
+//! `cargo xtask model`, `simulate`, `planted` and `faults`: what attacks the library; and `timelines`, which draws it.
 
 use std::path::Path;
 use std::time::Instant;
@@ -37,8 +37,8 @@ fn name(backend: Backend) -> String {
 fn step(name: &'static str, arguments: &[String]) -> Step {
     let (package, command) = if name == "model" { ("model", None) } else { ("lab", Some(name)) };
     let mut step = Step::new(name, &["run", "--locked"]);
-    // What simulates is optimised by itself: lab/src/planted/build.rs.
-    let optimised = !matches!(name, "simulate" | "planted");
+    // What simulates is optimised by itself: lab/src/planted/build.rs. Pictures take a second anyway.
+    let optimised = !matches!(name, "simulate" | "planted" | "timelines");
     step.arguments.extend(optimised.then(|| "--release".to_owned()));
     step.arguments.extend(["-p", package, "--"].map(str::to_owned));
     step.arguments.extend(command.map(str::to_owned));

@@ -96,6 +96,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Draw the pictures in docs/timelines anew: what a lease goes through, as the library plays it in virtual time
+    Timelines,
     /// Database servers that stay between runs of tests
     Db {
         #[command(subcommand)]
@@ -139,6 +141,7 @@ fn main() -> ExitCode {
         Chore::Simulate { arguments } => lab::run(&root, "simulate", &arguments),
         Chore::Planted { arguments } => lab::run(&root, "planted", &arguments),
         Chore::Faults { backend, arguments } => lab::faults(&root, &backend, &arguments),
+        Chore::Timelines => lab::run(&root, "timelines", &[]),
         Chore::Db { action } => db::run(&action),
         Chore::Release { dry_run } => release::run(&root, dry_run),
         Chore::Api { write } => api::run(&root, write),
