@@ -72,8 +72,8 @@ fn events(file: &File) -> Vec<Event<'_>> {
             let line = 1 + code[..at].matches('\n').count();
             let arguments = arguments(&code[at + call.len()..]);
             let last = line + arguments.matches('\n').count();
-            let literals = rust.strings.iter().filter(|literal| (line..=last).contains(&literal.line));
-            let message = literals.last().map(|literal| literal.text.clone()).unwrap_or_default();
+            let mut literals = rust.strings.iter().filter(|literal| (line..=last).contains(&literal.line));
+            let message = literals.next_back().map(|literal| literal.text.clone()).unwrap_or_default();
             let fields = parts(arguments).filter_map(field).collect();
             events.push(Event { path: &file.path, line, level, message, target: target(&file.path), fields });
         }
