@@ -46,6 +46,10 @@ impl IoThread {
     /// Runs a statement on the thread and waits for its answer. Dropping this future leaves the
     /// statement running.
     ///
+    /// # Errors
+    ///
+    /// The statement's own; [`Other`](ErrorKind::Other) if the thread has ended, which is a defect.
+    ///
     /// # Panics
     ///
     /// When the statement does.

@@ -197,7 +197,7 @@ impl ManualLease {
         }
     }
 
-    /// Gives the lease up; see [`Lease::release`].
+    /// Gives the lease up: otherwise, errors and a dropped future among it, as [`Lease::release`].
     pub async fn release(&self) -> Result<(), Error> {
         self.0.release().await
     }

@@ -104,7 +104,7 @@ impl Leases {
         })
     }
 
-    /// Claims a name once, to be renewed by hand. Otherwise as [`claim`](Self::claim).
+    /// Claims a name once, to be renewed by hand. Otherwise, errors and a dropped future among it, as [`claim`](Self::claim).
     pub async fn claim_manual<N>(&self, name: N) -> Result<ManualClaimed, Error>
     where
         N: TryInto<LeaseName>,
@@ -238,6 +238,8 @@ impl Refusal {
     }
 
     /// Reads who holds it, with one statement. It may have changed hands or been released since the refusal.
+    ///
+    /// Dropping the future leaves nothing behind.
     ///
     /// # Errors
     ///

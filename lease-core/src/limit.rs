@@ -48,7 +48,8 @@ impl Limit {
         self.until.since(self.clock.now())
     }
 
-    /// Gives up when the caller does, with [`Timeout`](ErrorKind::Timeout) and an unknown effect.
+    /// Gives up when the caller does, with [`Timeout`](ErrorKind::Timeout) and an unknown effect. `call` is dropped then, as when
+    /// this future is.
     pub async fn bound<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let answer = timeout_at(&self.clock, self.give_up, call).await;
         answer.unwrap_or_else(|| Err(no_answer(None)))
@@ -62,7 +63,7 @@ impl Limit {
     /// `ask` has to use another connection. Between two tries there is a pause of 2 ms, twice as long each time
     /// up to 100 ms, of which a part at random is left out.
     ///
-    /// An error after a try whose outcome is unknown has an unknown effect, too.
+    /// An error after a try whose outcome is unknown has an unknown effect, too. Dropping the future drops the try that is under way.
     pub async fn insist<T, F>(&self, repeat: Repeat, mut ask: impl FnMut() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,

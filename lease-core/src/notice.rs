@@ -64,7 +64,7 @@ impl Notices {
         self.wait(|heard| heard == name).await
     }
 
-    /// The same of all names that begin with `prefix`.
+    /// As [`about`](Self::about), of all names that begin with `prefix`.
     pub async fn about_any(&mut self, prefix: &str) -> Hint {
         self.wait(|heard| heard.as_str().starts_with(prefix)).await
     }

@@ -58,12 +58,13 @@ impl RawRow {
     }
 }
 
-/// The term in a row of this name.
+/// The term in a row of this name; an error of the kind `Damaged` unless it is positive.
 pub fn term_of(name: &str, term: i64) -> Result<Term, StoreError> {
     Term::new(term).ok_or_else(|| damaged(name, "term", &term.to_string()))
 }
 
-/// The slot in a column of a row of this name. A column that is 0 holds none.
+/// The slot in a column of a row of this name, in ms since 1970 UTC. A column that is 0 holds none; one below is an error of the
+/// kind `Damaged`.
 pub fn slot_of(name: &str, column: &str, ms: i64) -> Result<Option<Slot>, StoreError> {
     match ms {
         0 => Ok(None),

@@ -37,7 +37,7 @@ impl Tenure {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    /// Runs a future, typically one about to be spawned, with this as its [`Tenure::current`].
+    /// Runs a future, typically one about to be spawned, with this as its [`Tenure::current`]. Dropping this drops it, and this tenure.
     pub async fn scope<F: Future>(self, future: F) -> F::Output {
         CURRENT.scope(self, future).await
     }

@@ -30,19 +30,20 @@ impl MysqlOptions {
         Ok(self)
     }
 
-    /// Opens a store with connections of its own, see [`MysqlStore::open`].
+    /// Opens a store with connections of its own, and fails, as [`MysqlStore::open`].
     pub fn open(self, url: &str) -> Result<MysqlStore, StoreError> {
         self.on(Connections::own(&Target::of_url(url)?)?)
     }
 
     /// Opens a store with connections of its own, by a configuration of the driver: with its TLS, socket and
     /// the rest as they are there. It must name a database. (The driver prefers the server's socket unless told otherwise,
-    /// and then connects twice.)
+    /// and then connects twice.) Fails as [`MysqlStore::open`].
     pub fn open_config(self, config: impl Into<Opts>) -> Result<MysqlStore, StoreError> {
         self.on(Connections::own(&Target::of_config(config.into())?)?)
     }
 
-    /// Opens a store on a pool of yours. [The front page](crate#a-pool-of-yours) says what that risks and costs.
+    /// Opens a store on a pool of yours. [The front page](crate#a-pool-of-yours) says what that risks and costs. It fails with
+    /// [`Unavailable`](lease_core::ErrorKind::Unavailable) when the system has no thread left; the pool is asked for nothing yet.
     pub fn open_pool(self, pool: Pool) -> Result<MysqlStore, StoreError> {
         self.on(Connections::borrowed(pool))
     }

@@ -65,7 +65,7 @@ impl PostgresOptions {
         format!("{};\n", sql::create_table(&self.table))
     }
 
-    /// Opens a store on connections of its own, see [`PostgresStore::open`].
+    /// Opens a store on connections of its own, and fails, as [`PostgresStore::open`].
     pub fn open(self, url: &str) -> Result<PostgresStore, StoreError> {
         let (config, tls) = url::parse(url)?;
         PostgresStore::on_own_connections(self, &config, tls)

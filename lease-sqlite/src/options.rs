@@ -46,7 +46,7 @@ impl SqliteOptions {
         self
     }
 
-    /// Opens the file, see [`SqliteStore::open`].
+    /// Opens the file, and fails, as [`SqliteStore::open`].
     pub async fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
         SqliteStore::open_with(self, path.as_ref()).await
     }

@@ -58,6 +58,8 @@ impl SqliteStore {
     /// [`Unsupported`](ErrorKind::Unsupported) for a network file system, a file with a second name or
     /// mounted by itself, or an SQLite before 3.42,
     /// [`NotDurable`](ErrorKind::NotDurable), [`Full`](ErrorKind::Full), [`Busy`](ErrorKind::Busy).
+    ///
+    /// Dropping the future: the file may be made all the same, and is closed.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::options().open(path).await
     }

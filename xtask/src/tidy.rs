@@ -9,6 +9,7 @@ mod core_sql;
 mod crates;
 mod leftovers;
 mod links;
+mod logged;
 mod machine;
 mod manifest;
 mod places;
@@ -44,6 +45,7 @@ const CHECKS: &[Check] = &[
     machine::no_path_of_a_machine,
     machine::no_registry_host,
     links::no_dead_links,
+    logged::every_event_is_documented,
     text::no_long_sources,
     text::no_ragged_lines,
 ];

@@ -29,6 +29,8 @@ const CLEAN: &[(&str, &str)] = &[
     ("lease-core/README.md", "# The core\n\nThe protocol.\n"),
     ("lease-core/src/lib.rs", "pub mod renewal;\n"),
     ("lease-core/src/renewal.rs", "//! A machine.\n"),
+    ("lease-core/src/log.rs", "fn a() { tracing::info!(lease = 1, \"claimed\"); }\n"),
+    ("docs/operations.md", "# Operations\n\n| info | `claimed` | `lease_core::log` | `lease` |\n"),
     ("lease-core/src/store.rs", "//! The contract.\n\ntrait LeaseStore {\n    async fn claim(&self);\n}\n"),
     ("lease-sqlite/CHANGELOG.md", "# Changes\n\n## Unreleased\n"),
     ("lease-sqlite/LICENSE-APACHE", "Apache\n"),
@@ -108,7 +110,7 @@ fn tidy_finds_nothing_in_a_clean_workspace() {
     let output = tidy(root.path());
     assert!(output.status.success(), "{output:?}");
     assert_eq!(text(&output.stdout), "");
-    assert_eq!(text(&output.stderr), "xtask: tidy: 20 checks, no findings\n");
+    assert_eq!(text(&output.stderr), "xtask: tidy: 21 checks, no findings\n");
 }
 
 #[test]
@@ -145,6 +147,11 @@ fn tidy_finds_what_is_planted_against_each_rule() {
         ("run.sh", &path_line, "run.sh:1: `/"),
         ("a.txt", &host, "a.txt:1: names the registry host"),
         ("a.md", "[b](gone.md)\n", "a.md:1: `gone.md`: no tracked file"),
+        (
+            "lease-core/src/a.rs",
+            "fn a() { tracing::warn!(\"failed\"); }\n",
+            "lease-core/src/a.rs:1: no row of the table",
+        ),
         ("lease-core/src/a.rs", &long, "lease-core/src/a.rs:600: 601 lines"),
         ("a.txt", "a \n", "a.txt:1: white space"),
     ];
@@ -155,7 +162,7 @@ fn tidy_finds_what_is_planted_against_each_rule() {
         assert_eq!(output.status.code(), Some(1), "{path}: {output:?}");
         assert_eq!(findings.len(), 1, "{path}: {findings:?}");
         assert!(findings[0].starts_with(expected), "{findings:?}");
-        assert_eq!(text(&output.stderr), "xtask: tidy: 20 checks, findings: 1\n");
+        assert_eq!(text(&output.stderr), "xtask: tidy: 21 checks, findings: 1\n");
     }
 }
 
