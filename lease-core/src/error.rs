@@ -71,7 +71,7 @@ impl ErrorKind {
             Self::Invalid => "correct it; no statement was sent",
             Self::Closed => "claim before close() is called",
             Self::Runtime => {
-                "build Leases inside a running tokio runtime that outlives it, or with own_thread()"
+                "work runs inside a running tokio runtime; so do renewals, in one that outlives them, unless with own_thread()"
             }
             Self::Other => "see the cause",
         }

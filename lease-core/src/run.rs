@@ -220,7 +220,7 @@ async fn supervise<T, E>(
         (Ok(()), None) => Err(RunError::Lost { reason: LossReason::Released, output: None }),
         (Err(reason), Some(Ok(output))) => Err(RunError::Lost { reason, output: Some(output) }),
         (Err(reason), Some(Err(panicked))) => {
-            tracing::error!(lease = %state.name, message = panicked.message, "the work panicked after the loss");
+            tracing::error!(lease = %state.name, panic = panicked.message, "the work panicked after the loss");
             Err(RunError::Lost { reason, output: None })
         }
         (Err(reason), None) => Err(RunError::Lost { reason, output: None }),
