@@ -151,13 +151,12 @@ impl Bank {
 
     async fn is_succeeded_within(&self, within: Duration) -> bool {
         let file;
-        let store = match &self.store {
+        let store = if let Store::Sqlite(_) = &self.store {
             // As another process would.
-            Store::Sqlite(_) => {
-                file = SqliteStore::open(&self.url).await.unwrap();
-                &file
-            }
-            other => other.leases(),
+            file = SqliteStore::open(&self.url).await.unwrap();
+            &file
+        } else {
+            self.store.leases()
         };
         let name = LeaseName::new("bank").unwrap();
         let seen = store.inspect(&name, PATIENCE).await.unwrap().row.unwrap();
