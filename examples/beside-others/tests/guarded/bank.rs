@@ -162,14 +162,12 @@ impl Bank {
         let seen = store.inspect(&name, PATIENCE).await.unwrap().row.unwrap();
         let claim =
             Claim { name, holder: Holder::mint().unwrap(), ttl: TTL, instance: Instance::named("next") };
-        match store.claim_observed(&claim, &seen.observed(), within).await {
-            Ok(answer) => matches!(answer, ConditionalAnswer::Granted(_)),
-            // The file was locked, or the answer late: what counts is what became of the row.
-            Err(_) => {
-                let now = store.inspect(&claim.name, PATIENCE).await.unwrap().row.unwrap();
-                now.observed() != seen.observed()
-            }
+        if let Ok(answer) = store.claim_observed(&claim, &seen.observed(), within).await {
+            return matches!(answer, ConditionalAnswer::Granted(_));
         }
+        // The file was locked, or the answer late: what counts is what became of the row.
+        let now = store.inspect(&claim.name, PATIENCE).await.unwrap().row.unwrap();
+        now.observed() != seen.observed()
     }
 }
 
