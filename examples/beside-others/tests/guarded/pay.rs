@@ -18,7 +18,7 @@ pub enum Library {
     SeaOrm,
 }
 
-/// The transfer; `meanwhile` is between it and the commit.
+/// The transfer; `meanwhile` is between the verified begin and it.
 pub async fn pay(
     library: Library,
     bank: &Bank,
@@ -37,27 +37,24 @@ async fn pay_with_sqlx(bank: &Bank, tenure: &Tenure, meanwhile: impl AsyncFnOnce
         Store::Postgres(store) => {
             let connection = sqlx::PgConnection::connect(&bank.url).await.unwrap();
             let work = async |connection: &mut sqlx::PgConnection| {
-                with_sqlx::postgres::transfer(connection, "ann", "bob", 30).await?;
                 meanwhile().await;
-                Ok(())
+                with_sqlx::postgres::transfer(connection, "ann", "bob", 30).await
             };
             with_sqlx::postgres::guarded(store, tenure, connection, work).await.map(drop)
         }
         Store::Mysql(store) => {
             let connection = sqlx::MySqlConnection::connect(&bank.url).await.unwrap();
             let work = async |connection: &mut sqlx::MySqlConnection| {
-                with_sqlx::mysql::transfer(connection, "ann", "bob", 30).await?;
                 meanwhile().await;
-                Ok(())
+                with_sqlx::mysql::transfer(connection, "ann", "bob", 30).await
             };
             with_sqlx::mysql::guarded(store, tenure, connection, work).await.map(drop)
         }
         Store::Sqlite(store) => {
             let connection = sqlx::SqliteConnection::connect(&bank.url).await.unwrap();
             let work = async |connection: &mut sqlx::SqliteConnection| {
-                with_sqlx::sqlite::transfer(connection, "ann", "bob", 30).await?;
                 meanwhile().await;
-                Ok(())
+                with_sqlx::sqlite::transfer(connection, "ann", "bob", 30).await
             };
             with_sqlx::sqlite::guarded(store, tenure, connection, work).await.map(drop)
         }
@@ -69,27 +66,24 @@ async fn pay_with_diesel(bank: &Bank, tenure: &Tenure, meanwhile: impl AsyncFnOn
         Store::Postgres(store) => {
             let connection = diesel_async::AsyncPgConnection::establish(&bank.url).await.unwrap();
             let work = async |connection: &mut diesel_async::AsyncPgConnection| {
-                with_diesel::postgres::transfer(connection, "ann", "bob", 30).await?;
                 meanwhile().await;
-                Ok(())
+                with_diesel::postgres::transfer(connection, "ann", "bob", 30).await
             };
             with_diesel::postgres::guarded(store, tenure, connection, work).await.map(drop)
         }
         Store::Mysql(store) => {
             let connection = diesel_async::AsyncMysqlConnection::establish(&bank.url).await.unwrap();
             let work = async |connection: &mut diesel_async::AsyncMysqlConnection| {
-                with_diesel::mysql::transfer(connection, "ann", "bob", 30).await?;
                 meanwhile().await;
-                Ok(())
+                with_diesel::mysql::transfer(connection, "ann", "bob", 30).await
             };
             with_diesel::mysql::guarded(store, tenure, connection, work).await.map(drop)
         }
         Store::Sqlite(store) => {
             let connection = diesel::SqliteConnection::establish(&bank.url).unwrap();
             let work = |connection: &mut diesel::SqliteConnection| {
-                with_diesel::sqlite::transfer(connection, "ann", "bob", 30)?;
                 Handle::current().block_on(meanwhile());
-                Ok(())
+                with_diesel::sqlite::transfer(connection, "ann", "bob", 30)
             };
             block_in_place(|| with_diesel::sqlite::guarded(store, tenure, connection, work)).map(drop)
         }
@@ -102,9 +96,8 @@ async fn pay_with_sea_orm(
     meanwhile: impl AsyncFnOnce(),
 ) -> Result<(), NotDone> {
     let work = async |transaction: &sea_orm::DatabaseTransaction| {
-        with_sea_orm::transfer(transaction, "ann", "bob", 30).await?;
         meanwhile().await;
-        Ok(())
+        with_sea_orm::transfer(transaction, "ann", "bob", 30).await
     };
     match &bank.store {
         Store::Postgres(store) => {
