@@ -24,10 +24,10 @@ pub(crate) const TOOLS: &[Tool] = &[
 /// What `--all-features` hides: the crate without its default feature.
 const SYSTEM_SQLITE: [&str; 5] = ["clippy", "--locked", "--package", "lease-sqlite", "--no-default-features"];
 
-/// One program holds one libsqlite3-sys, of which cargo sees to it: sqlx and we must still agree on one. Resolved apart from the
-/// workspace, as by a user of both, and beside its other products, of which it shares those that are the same.
-const BESIDE_SQLX: [&str; 6] =
-    ["check", "--locked", "--manifest-path", "examples/beside-sqlx/Cargo.toml", "--target-dir", "target"];
+/// One program holds one libsqlite3-sys, of which cargo sees to it: sqlx, diesel, sea-orm and we must still agree on one. Resolved apart
+/// from the workspace, as by a user of all, and beside its other products, of which it shares those that are the same.
+pub(crate) const BESIDE_OTHERS: [&str; 5] =
+    ["--locked", "--manifest-path", "examples/beside-others/Cargo.toml", "--target-dir", "target"];
 
 /// The orders in which the shared state of core may be touched, played by shuttle. Built apart, for all that `lease-core` is built of is
 /// built with the flag.
@@ -69,7 +69,8 @@ fn checks() -> Vec<Step> {
         Step::new("format", &["fmt", "--all", "--check"]),
         Step::new("clippy", &[&clippy[..], &deny].concat()),
         Step::new("lease-sqlite on the system's SQLite", &[&SYSTEM_SQLITE[..], &deny].concat()),
-        Step::new("lease-sqlite beside sqlx", &BESIDE_SQLX),
+        Step::new("beside others", &[&["clippy"], &BESIDE_OTHERS[..], &["--all-targets"], &deny].concat()),
+        Step::new("format of beside others", &["fmt", BESIDE_OTHERS[1], BESIDE_OTHERS[2], "--check"]),
         Step::new("races", &RACES),
         Step::new("docs", &doc),
         // Apart from the public docs: a public page that links to a private item is only found there.

@@ -66,9 +66,14 @@ pub(crate) fn run(root: &Path, tests: &Tests) -> Result<(), Failure> {
         return Ok(());
     }
     announce(since, &format!("tests: cargo {}, {LANES} at a time", WHOLE.join(" ")));
-    let programs = lanes::build(root, WHOLE)?;
-    if programs.is_empty() {
-        return Err(Failure::new("cargo has built no test program"));
+    let mut programs = Vec::new();
+    for chosen in [WHOLE, &beside_others()] {
+        let built = lanes::build(root, chosen)?;
+        if built.is_empty() {
+            let problem = format!("cargo has built no test program: cargo {}", chosen.join(" "));
+            return Err(Failure::new(problem));
+        }
+        programs.extend(built);
     }
     let programs = programs.iter().map(|program| program.job(&tests.for_programs, &environment)).collect();
     lanes::run(programs, checks, LANES, since)
@@ -79,6 +84,11 @@ const LANES: usize = 2;
 
 /// All that is run beside the documentation tests.
 const WHOLE: &[&str] = &["test", "--locked", "--workspace", "--lib", "--bins", "--tests", "--examples"];
+
+/// And of the program that is no member of the workspace, since what it takes is resolved apart.
+fn beside_others() -> Vec<&'static str> {
+    [&["test"], &ci::BESIDE_OTHERS[..], &["--test", "*"]].concat()
+}
 
 /// Whether every test is run, none being chosen.
 fn is_whole(tests: &Tests) -> bool {
@@ -216,6 +226,15 @@ mod tests {
         for (backend, arguments) in [(Some(Backend::Sqlite), &[][..]), (None, &["renewal"])] {
             assert!(!is_whole(&tests(backend, arguments, &[])), "{arguments:?}");
         }
+    }
+
+    #[test]
+    fn the_program_beside_others_is_built_as_it_is_checked() {
+        let built = beside_others().join(" ");
+        assert!(
+            built.starts_with("test --locked --manifest-path examples/beside-others/Cargo.toml "),
+            "{built}"
+        );
     }
 
     #[test]

@@ -1,0 +1,5 @@
+//! Guarded transactions through sqlx.
+
+pub mod mysql;
+pub mod postgres;
+pub mod sqlite;
