@@ -3,11 +3,14 @@
 mod bad_input;
 mod bench;
 mod contention;
+mod deploy;
 mod exits;
+mod first_hour;
 mod guardian;
 mod hand_over;
 mod holders;
 mod interrupted;
+mod manual;
 mod rounds;
 mod running;
 mod schedule;
