@@ -1,9 +1,10 @@
 //! What shells and `man` are to know of the program, written from its own definition.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, iter};
 
 use clap::{Command, CommandFactory};
+use clap_mangen::Man;
 
 use crate::args::{Arguments, CompletionsArguments, ManArguments};
 use crate::exit::{Failure, SUCCESS, SYSTEM, answer};
@@ -17,38 +18,40 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<u8, Failur
     Ok(SUCCESS)
 }
 
+/// The page of the program on standard output; or, in a folder, it and those of the subcommands.
 pub(crate) fn man(arguments: &ManArguments) -> Result<u8, Failure> {
+    let mut program = Arguments::command().disable_help_subcommand(true);
+    // Gives the subcommands the names that their pages have.
+    program.build();
     let Some(folder) = &arguments.dir else {
-        let (_, page) = page(Arguments::command())?;
-        answer(&page)?;
+        answer(&page(program)?.text)?;
         return Ok(SUCCESS);
     };
-    for (file, page) in pages()? {
-        write(&folder.join(file), &page)?;
+    let subcommands: Vec<_> = program.get_subcommands().cloned().collect();
+    for command in iter::once(program).chain(subcommands) {
+        let page = page(command)?;
+        write(&folder.join(&page.file), &page.text)?;
     }
     Ok(SUCCESS)
 }
 
-/// The page of the program, then those of its subcommands, each with its file's name.
-fn pages() -> Result<Vec<(String, String)>, Failure> {
-    let mut program = Arguments::command().disable_help_subcommand(true);
-    // Gives the subcommands the names that their pages have.
-    program.build();
-    let subcommands: Vec<_> = program.get_subcommands().cloned().collect();
-    std::iter::once(program).chain(subcommands).map(page).collect()
+struct Page {
+    file: String,
+    text: String,
 }
 
-fn page(command: Command) -> Result<(String, String), Failure> {
-    let page = clap_mangen::Man::new(command);
+fn page(command: Command) -> Result<Page, Failure> {
+    let man = Man::new(command);
     let mut text = Vec::new();
-    page.render(&mut text)
+    man.render(&mut text)
         .map_err(|error| Failure::new(SYSTEM, format!("cannot write the manual: {error}")))?;
-    Ok((page.get_filename(), String::from_utf8_lossy(&text).into_owned()))
+    Ok(Page { file: man.get_filename(), text: String::from_utf8_lossy(&text).into_owned() })
 }
 
 fn write(file: &Path, page: &str) -> Result<(), Failure> {
     fs::write(file, page).map_err(|error| {
-        let message = format!("cannot write {}: {error}; give --dir a folder that can be written", file.display());
+        let message =
+            format!("cannot write {}: {error}; give --dir a folder that can be written", file.display());
         Failure::new(SYSTEM, message)
     })
 }

@@ -14,14 +14,20 @@ fn example(name: &str) -> String {
 
 /// The values of a setting, each on a line of its own.
 fn values(text: &str, setting: &str) -> Vec<String> {
-    text.lines().filter_map(|line| line.trim().strip_prefix(setting)).map(|value| value.trim().to_owned()).collect()
+    text.lines()
+        .filter_map(|line| line.trim().strip_prefix(setting))
+        .map(|value| value.trim().to_owned())
+        .collect()
 }
 
 /// The line as a shell would get it, with the program that was built and with `true` as the command.
 fn here(line: &str) -> String {
     // An instant of today that has come.
     let line = line.replace("/usr/bin/lease", lease_file()).replace("T03:00:00", "T00:00:00");
-    line.split(' ').map(|word| if word.contains("/usr/local/bin/") { "true" } else { word }).collect::<Vec<_>>().join(" ")
+    line.split(' ')
+        .map(|word| if word.contains("/usr/local/bin/") { "true" } else { word })
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Runs a line of a file.
@@ -58,7 +64,10 @@ fn systemd_verifies_the_units_where_it_is_installed() {
         let text = example(unit);
         let mut lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         assert!(lines.next().unwrap().starts_with("[Unit]"), "{unit}");
-        assert!(lines.all(|line| line.starts_with('[') || line.split_once('=').is_some_and(|(_, value)| !value.is_empty())));
+        assert!(
+            lines.all(|line| line.starts_with('[')
+                || line.split_once('=').is_some_and(|(_, value)| !value.is_empty()))
+        );
         let Ok(verified) =
             Command::new("systemd-analyze").args(["--man=no", "verify"]).arg(bench.path(unit)).output()
         else {

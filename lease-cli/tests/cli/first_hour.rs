@@ -93,7 +93,8 @@ fn record(page: &mut Page, bench: &Bench, url: &str, arguments: &[&str], outcome
     let folder = folder.to_str().unwrap().trim_end_matches('/');
     let place = url.rsplit_once('@').map_or("", |(_, place)| place);
     let port = place.rsplit_once(':').map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
-    let port = if port.is_empty() { ("<port>".to_owned(), "<port>") } else { (format!(":{port}"), ":<port>") };
+    let port =
+        if port.is_empty() { ("<port>".to_owned(), "<port>") } else { (format!(":{port}"), ":<port>") };
     let words: Vec<_> = arguments.iter().map(|word| quoted(word)).collect();
     let command = format!("LEASE_DATABASE_URL={} lease {}", hidden(url), words.join(" "));
     let varies = [
@@ -112,7 +113,8 @@ fn record(page: &mut Page, bench: &Bench, url: &str, arguments: &[&str], outcome
 
 /// The URL with its password as people write it on a page.
 fn hidden(url: &str) -> String {
-    url.replace(&format!(":{PASSWORD}x@"), ":<wrong password>@").replace(&format!(":{PASSWORD}@"), ":<password>@")
+    url.replace(&format!(":{PASSWORD}x@"), ":<wrong password>@")
+        .replace(&format!(":{PASSWORD}@"), ":<password>@")
 }
 
 fn quoted(word: &str) -> String {
@@ -229,8 +231,9 @@ fn read_only(page: &mut Page, places: &[Place]) {
     for place in places {
         match place.server.product() {
             Product::Postgres => {
+                // A default is no bar: every transaction says that it writes.
                 place.ask("ALTER ROLE app SET default_transaction_read_only = on");
-                place.says(page, RUN);
+                place.bench.run(&["run", "nightly", "--db", &place.url(), "--", "true"]).expect(0);
                 place.ask("ALTER ROLE app RESET default_transaction_read_only");
             }
             Product::MariaDb => {
@@ -305,13 +308,12 @@ fn damaged(page: &mut Page, places: &[Place]) {
 fn old_servers(page: &mut Page, places: &[Place]) {
     page.situation("The server is too old");
     let postgres = &places[0];
-    // What a server of version 13 answers, for whoever looks there first.
-    postgres.ask("CREATE SCHEMA old");
-    postgres.ask("GRANT USAGE ON SCHEMA old TO app");
-    postgres.ask("CREATE FUNCTION old.version() RETURNS text LANGUAGE sql AS $$SELECT 'PostgreSQL 13.23'$$");
-    postgres.ask("ALTER ROLE app SET search_path = old, pg_catalog, public");
+    // What a server of version 13 answers.
+    postgres.ask(
+        "CREATE OR REPLACE FUNCTION pg_catalog.version() RETURNS text LANGUAGE sql STABLE AS \
+         $$SELECT 'PostgreSQL 13.23'::text$$",
+    );
     postgres.says(page, RUN);
-    postgres.ask("ALTER ROLE app RESET search_path");
     let arguments = vec!["--version=10.5.29-MariaDB".to_owned()];
     let server = Server::start(Product::MariaDb, Setup { arguments, ..Setup::default() });
     says(page, &postgres.bench, &format!("mysql://root@127.0.0.1:{}/test", server.port()), RUN);

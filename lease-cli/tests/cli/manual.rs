@@ -6,7 +6,18 @@ use std::process::Command;
 use crate::bench::{Bench, lease_file};
 
 const SUBCOMMANDS: [&str; 12] = [
-    "run", "status", "list", "watch", "clear", "resign", "slots", "migrate", "schema", "check", "completions", "man",
+    "run",
+    "status",
+    "list",
+    "watch",
+    "clear",
+    "resign",
+    "slots",
+    "migrate",
+    "schema",
+    "check",
+    "completions",
+    "man",
 ];
 
 #[test]

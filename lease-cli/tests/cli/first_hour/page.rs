@@ -38,7 +38,8 @@ impl Page {
     pub(crate) fn said(&mut self, command: &str, outcome: &Outcome, varies: &[(&str, &str)]) {
         let shown = format!("{command}{}", outcome.err);
         assert!(!shown.contains(PASSWORD) && !shown.contains("s3cret"), "a password is shown: {shown}");
-        assert!(!outcome.err.is_empty() && outcome.err.lines().all(|line| line.starts_with("lease: ")), "{outcome:?}");
+        let are_ours = !outcome.err.is_empty() && outcome.err.lines().all(|line| line.starts_with("lease: "));
+        assert!(are_ours, "{command}: {outcome:?}");
         let code = outcome.code.map_or("a signal".to_owned(), |code| code.to_string());
         let body = replaced(&format!("$ {command}\n{}", outcome.err), varies);
         write!(self.text, "\n```console\n{}\n```\n\nExit code {code}.\n", body.trim_end()).unwrap();
@@ -62,7 +63,8 @@ impl Page {
         }
         let (kept, said): (Vec<_>, Vec<_>) = (kept.lines().collect(), self.text.lines().collect());
         let first = kept.iter().zip(&said).take_while(|(kept, said)| kept == said).count();
-        let part = |lines: &[&str]| lines.iter().skip(first).take(3).copied().collect::<Vec<_>>().join("\n  ");
+        let part =
+            |lines: &[&str]| lines.iter().skip(first).take(3).copied().collect::<Vec<_>>().join("\n  ");
         panic!(
             "docs/errors.md is not what is said now, from line {} on.\nit has:\n  {}\nnow said:\n  {}\n\
              If the new words say what to do, write the page anew: {WRITE}=1 cargo test -p lease-cli --test cli first_hour",
