@@ -105,7 +105,13 @@ fn record(page: &mut Page, bench: &Bench, url: &str, arguments: &[&str], outcome
         ("at 127.0.0.1:* ", "<port>"),
         (" since *,", "<time>"),
         ("last renewed *,", "<span>"),
-        ("expires in *,", "<span>"),
+        ("expires in * unless", "<span>"),
+        ("(error 1045: *))", "<reason>"),
+        ("<reason>))", "<reason>)"),
+        ("(error 1142: *)", "<reason>"),
+        ("(error 1143: *)", "<reason>"),
+        ("(error 1146: *)", "<reason>"),
+        ("(error 1049: *)", "<reason>"),
         ("lookup address information: *(", "<reason> "),
     ];
     page.said(&command, outcome, &varies);

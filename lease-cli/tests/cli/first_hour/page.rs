@@ -17,7 +17,7 @@ const HEAD: &str = "\
 
 What `lease` and the library say, word for word, when something is wrong from the start. A test
 (`lease-cli/tests/cli/first_hour.rs`) runs each command below for real and compares; `LEASE_WRITE_ERRORS=1` has it write
-this page anew. What differs from machine to machine stands as a word in angle brackets: `<folder>`, `<port>`, `<version>`,
+this page anew. What differs from machine to machine stands as a word in angle brackets: `<folder>`, `<port>`,
 `<host>`, `<pid>`, `<time>`, `<span>`, and `<reason>` for the words of a system or a server.
 ";
 
