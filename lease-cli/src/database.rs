@@ -177,7 +177,7 @@ fn failure(message: &str, error: &StoreError) -> Failure {
         }
         // They say so themselves.
         ErrorKind::Unavailable if message.ends_with("make it first") => String::new(),
-        ErrorKind::Invalid => String::new(),
+        ErrorKind::Invalid if message.contains("; ") => String::new(),
         kind => format!(" ({})", kind.advice()),
     };
     Failure { may_pass: error.kind().retry_helps(), ..Failure::new(DATABASE, format!("{message}{advice}")) }

@@ -105,7 +105,7 @@ fn record(page: &mut Page, bench: &Bench, url: &str, arguments: &[&str], outcome
         ("at 127.0.0.1:* ", "<port>"),
         (" since *,", "<time>"),
         ("last renewed *,", "<span>"),
-        ("expires in * unless", "<span>"),
+        ("expires in * (", "<span>"),
         ("(error 1045: *))", "<reason>"),
         ("<reason>))", "<reason>)"),
         ("(error 1142: *)", "<reason>"),
