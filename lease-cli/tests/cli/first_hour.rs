@@ -284,13 +284,12 @@ fn held_and_lost(page: &mut Page, places: &[Place]) {
     page.situation("The lease is lost while the command runs");
     for (bench, url, place) in all() {
         let holder = hold(bench, &url, &holding);
-        match place {
-            Some(place) => place.ask("DELETE FROM leases"),
-            None => {
-                let database = rusqlite::Connection::open(bench.database()).unwrap();
-                database.busy_timeout(Duration::from_secs(60)).unwrap();
-                database.execute_batch("DELETE FROM leases").unwrap();
-            }
+        if let Some(place) = place {
+            place.ask("DELETE FROM leases");
+        } else {
+            let database = rusqlite::Connection::open(bench.database()).unwrap();
+            database.busy_timeout(Duration::from_secs(60)).unwrap();
+            database.execute_batch("DELETE FROM leases").unwrap();
         }
         record(page, bench, &url, &holding, &holder.wait().expect(70));
     }

@@ -89,7 +89,7 @@ fn between(text: &str, before: &str, after: &str, to: &str) -> String {
         while let Some((head, tail)) = rest.split_once(before)
             && let Some(end) = tail.find(after)
         {
-            done += &format!("{head}{before}{to}{after}");
+            write!(done, "{head}{before}{to}{after}").unwrap();
             rest = &tail[end + after.len()..];
         }
         done + rest
