@@ -1,9 +1,11 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use lease_core::Slot;
 
 use crate::instant;
@@ -64,6 +66,10 @@ pub(crate) enum Sub {
     Schema(DatabaseArguments),
     /// Say whether the database can carry leases
     Check(DatabaseArguments),
+    /// Print the completions of a shell, to be kept where it looks for them
+    Completions(CompletionsArguments),
+    /// Print the manual page, or write it and those of the subcommands to a folder
+    Man(ManArguments),
 }
 
 #[derive(Debug, Args)]
@@ -202,6 +208,19 @@ pub(crate) struct DatabaseArguments {
     /// The table that holds the leases; on PostgreSQL also SCHEMA.TABLE
     #[arg(long, value_name = "TABLE", default_value = "leases")]
     pub(crate) table: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArguments {
+    /// Write lease.1, and lease-run.1 and so on for the subcommands, to this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {

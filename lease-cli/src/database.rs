@@ -167,11 +167,17 @@ fn failure(message: &str, error: &StoreError) -> Failure {
         // It says so itself.
         ErrorKind::Schema if message.contains("migrate()") => String::new(),
         ErrorKind::Schema => " (`lease schema` prints the table that it takes)".to_owned(),
+        ErrorKind::Denied if message.starts_with("cannot open SQLite") => {
+            " (let this user read and write the file and its folder)".to_owned()
+        }
         ErrorKind::Denied => {
-            " (see that user and password are right, and may read and write the lease table, or its file and \
-             folder)"
+            " (see that user and password are right, and may SELECT, INSERT and UPDATE the lease table; \
+             where there is none yet, somebody who may create tables runs `lease migrate`)"
                 .to_owned()
         }
+        // They say so themselves.
+        ErrorKind::Unavailable if message.ends_with("make it first") => String::new(),
+        ErrorKind::Invalid if message.contains("; ") => String::new(),
         kind => format!(" ({})", kind.advice()),
     };
     Failure { may_pass: error.kind().retry_helps(), ..Failure::new(DATABASE, format!("{message}{advice}")) }

@@ -17,6 +17,7 @@ mod instant;
 mod json;
 mod list;
 mod log;
+mod manual;
 mod progress;
 mod rerun;
 mod resign;
@@ -72,6 +73,8 @@ fn perform(arguments: Option<Arguments>) -> Result<u8, Failure> {
             Sub::Migrate(arguments) => migrate(&arguments).await,
             Sub::Schema(arguments) => schema(&arguments),
             Sub::Check(arguments) => check(&arguments).await,
+            Sub::Completions(arguments) => manual::completions(&arguments),
+            Sub::Man(arguments) => manual::man(&arguments),
         }
     });
     // A thread that writes to who does not read is left behind.

@@ -239,7 +239,8 @@ impl Supervision {
         let grace = self.timings.grace() / 20 * 19;
         self.kill_at = Some(self.clock.now().min(self.tenure.deadline()) + grace);
         if self.ended.is_none() {
-            say(&format!("{}; the command is being ended", self.loss()));
+            let now = format!("`lease status` says who holds it now; {}", self.again);
+            say(&format!("{}; the command is being ended ({now})", self.loss()));
         }
     }
 

@@ -121,7 +121,7 @@ pub struct InvalidName {
 enum NameProblem {
     #[error("it is empty; give 1 to {NAME_MAX_BYTES} bytes")]
     Empty,
-    #[error("it has {0} bytes; at most {NAME_MAX_BYTES} are kept")]
+    #[error("it has {0} bytes; give at most {NAME_MAX_BYTES}")]
     TooLong(usize),
     #[error("it has a control character (a line break, a tab or a NUL, say); leave it out")]
     ControlCharacter,

@@ -135,7 +135,9 @@ impl Timings {
             grace: thirtieth * 9,
             margin: thirtieth,
         })
-        .map_err(|InvalidTimings(problem)| InvalidTimings(format!("ttl {ttl:?} is too short: {problem}")))
+        .map_err(|InvalidTimings(problem)| {
+            InvalidTimings(format!("ttl {ttl:?} is too short, give at least 30ms: {problem}"))
+        })
     }
 
     /// The parts, to change some and check again.

@@ -136,7 +136,7 @@ const CLASSES: &[(&str, Class)] = &[
         ),
     ),
     ("28", none(ErrorKind::Denied, "the login was refused")),
-    ("3D", none(ErrorKind::Invalid, "there is no such database")),
+    ("3D", none(ErrorKind::Invalid, "there is no such database; create it, or correct the URL")),
     ("3F", none(ErrorKind::Schema, "the schema is missing; create it")),
     ("40", CONTENDED),
     ("40003", unknown(ErrorKind::Busy, "nobody knows how the statement ended")),

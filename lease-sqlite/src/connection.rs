@@ -226,7 +226,11 @@ impl Place {
         }
         let has_bytes = fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() > 0);
         if has_bytes && is_empty()? {
-            return Err(StoreError::new(ErrorKind::Damaged, "the file is not an SQLite database").into());
+            return Err(StoreError::new(
+                ErrorKind::Damaged,
+                "the file is not an SQLite database, or its start is damaged; name another, or restore it",
+            )
+            .into());
         }
         Ok(!has_bytes)
     }

@@ -146,7 +146,13 @@ const CLASSES: &[(c_int, Class)] = &[
     (ffi::SQLITE_MISMATCH, FOREIGN_ROW),
     (ffi::SQLITE_NOLFS, none(ErrorKind::Unsupported, "the file system cannot hold so large a file")),
     (ffi::SQLITE_AUTH, none(ErrorKind::Denied, "an authorizer forbids it")),
-    (ffi::SQLITE_NOTADB, none(ErrorKind::Damaged, "the file is not an SQLite database")),
+    (
+        ffi::SQLITE_NOTADB,
+        none(
+            ErrorKind::Damaged,
+            "the file is not an SQLite database, or its start is damaged; name another, or restore it",
+        ),
+    ),
 ];
 
 /// From 3.37; the driver's oldest bindings lack it.
