@@ -31,6 +31,7 @@ const CLEAN: &[(&str, &str)] = &[
     ("lease-core/src/renewal.rs", "//! A machine.\n"),
     ("lease-core/src/log.rs", "fn a() { tracing::info!(lease = 1, \"claimed\"); }\n"),
     ("docs/operations.md", "# Operations\n\n| info | `claimed` | `lease_core::log` | `lease` |\n"),
+    ("docs/public-api.txt", API),
     ("lease-core/src/store.rs", "//! The contract.\n\ntrait LeaseStore {\n    async fn claim(&self);\n}\n"),
     ("lease-sqlite/CHANGELOG.md", "# Changes\n\n## Unreleased\n"),
     ("lease-sqlite/LICENSE-APACHE", "Apache\n"),
@@ -47,6 +48,32 @@ const CLEAN: &[(&str, &str)] = &[
     ("lease-sqlite/tests/faults.rs", "//! The faults.\n"),
     ("lease-sqlite/examples/nightly.rs", "fn main() {}\n"),
 ];
+
+/// What libraries offer that have nothing but themselves.
+const API: &str = "\
+What the published libraries offer, with all features, one item a line. Implementations that every type has are left out.
+`cargo xtask api` compares this with the code, and `cargo xtask api --write` writes it anew.
+
+# lease-core
+
+pub mod lease_core
+
+# lease-mysql
+
+pub mod lease_mysql
+
+# lease-postgres
+
+pub mod lease_postgres
+
+# lease-sqlite
+
+pub mod lease_sqlite
+
+# lease-testkit
+
+pub mod lease_testkit
+";
 
 const MANIFEST: &str = "description = \"d\"\nreadme = \"README.md\"\nversion.workspace = true\nedition.workspace = true\n\
                         rust-version.workspace = true\nlicense.workspace = true\n";
@@ -263,7 +290,10 @@ fn a_whole_run_shows_what_each_program_said_and_names_those_that_failed() {
     assert!(text(&output.stdout).contains("told \n"), "{output:?}");
     let said = text(&output.stderr);
     assert!(said.contains("lease-core test fake: test a has been running for over 60 seconds\n"), "{said}");
-    assert!(said.ends_with("lease-core test fake: failed: exit status: 7\n"), "{said}");
+    for name in ["lease-core", "beside-others"] {
+        assert!(said.contains(&format!("{name} test fake: failed: exit status: 7\n")), "{name}: {said}");
+    }
+    assert!(said.ends_with(" test fake: failed: exit status: 7\n"), "{said}");
 }
 
 #[test]
@@ -322,9 +352,9 @@ fn ci_runs_every_check_also_when_one_fails() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let asked = cargo.asked();
     let commands: Vec<&str> = asked.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(commands, ["fmt", "clippy", "clippy", "check", "test", "doc", "doc", "tree"]);
-    let summary = "xtask: failed: clippy; passed: format, lease-sqlite on the \
-                   system's SQLite, lease-sqlite beside sqlx, races, docs, docs of private items, tidy\n";
+    assert_eq!(commands, ["fmt", "clippy", "clippy", "clippy", "fmt", "test", "doc", "doc", "doc", "tree"]);
+    let summary = "xtask: failed: clippy; passed: format, lease-sqlite on the system's SQLite, beside others, \
+                   format of beside others, races, docs, docs of private items, public API, tidy\n";
     assert!(text(&output.stderr).ends_with(summary), "{output:?}");
 }
 
@@ -341,9 +371,36 @@ fn ci_checks_beside_the_tests_which_have_the_last_word() {
     let output = cargo.run(&["ci"]);
     assert!(output.status.success(), "{output:?}");
     let said = text(&output.stdout);
-    let [checks, program] = ["Running cargo xtask ci --no-test (", "Running lease-core test fake ("]
-        .map(|head| said.find(head).unwrap_or_else(|| panic!("{head}: {said}")));
+    let [checks, program] = ["Running cargo xtask ci --no-test (", " test fake ("]
+        .map(|head| said.rfind(head).unwrap_or_else(|| panic!("{head}: {said}")));
     assert!(checks < program && said.ends_with("told \n"), "{said}");
+}
+
+#[test]
+fn a_whole_run_has_the_tests_of_the_program_that_is_a_workspace_of_its_own() {
+    let output = FakeCargo::that_fails("nothing").run(&["test"]);
+    assert!(output.status.success(), "{output:?}");
+    let said = text(&output.stdout);
+    for head in ["Running lease-core test fake (", "Running beside-others test fake ("] {
+        assert!(said.contains(head), "{head}: {said}");
+    }
+}
+
+#[test]
+fn a_change_of_what_the_libraries_offer_is_shown_and_fails_unless_it_is_written() {
+    let cargo = FakeCargo::that_fails("nothing");
+    let listing = cargo.root.path().join("docs/public-api.txt");
+    let before = fs::read_to_string(&listing).unwrap();
+    fs::write(
+        &listing,
+        before.replace("pub mod lease_core\n", "pub mod lease_core\npub mod lease_core::gone\n"),
+    )
+    .unwrap();
+    let output = cargo.run(&["api"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("\nlease-core: - pub mod lease_core::gone\n"), "{output:?}");
+    assert!(cargo.run(&["api", "--write"]).status.success());
+    assert_eq!(fs::read_to_string(&listing).unwrap(), before);
 }
 
 #[test]
