@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 /// An instant of a schedule: whole milliseconds since 1970 UTC, later than 1970 itself.
 ///
-/// Anything that becomes a [`SystemTime`] becomes a slot. A part below a millisecond is cut off, so
+/// Anything that becomes a [`SystemTime`] becomes a slot: the instants of chrono, jiff and time too. A part below a millisecond is cut off, so
 /// two instants within one millisecond are one slot.
 ///
 /// ```
@@ -26,10 +26,12 @@ impl Slot {
     ///
     /// # Errors
     ///
-    /// An instant before 1970, within its first millisecond, or beyond a 64-bit count of milliseconds.
-    pub fn new(instant: impl Into<SystemTime>) -> Result<Self, InvalidSlot> {
+    /// An instant before 1970, within its first millisecond, beyond a 64-bit count of milliseconds, or one that does not
+    /// become a [`SystemTime`].
+    pub fn new(instant: impl TryInto<SystemTime>) -> Result<Self, InvalidSlot> {
+        let instant = instant.try_into().map_err(|_| InvalidSlot::NoSystemTime)?;
         let since_1970 =
-            instant.into().duration_since(SystemTime::UNIX_EPOCH).map_err(|_| InvalidSlot::NotAfter1970)?;
+            instant.duration_since(SystemTime::UNIX_EPOCH).map_err(|_| InvalidSlot::NotAfter1970)?;
         let ms = i64::try_from(since_1970.as_millis()).map_err(|_| InvalidSlot::TooLate)?;
         Self::from_millis(ms).ok_or(InvalidSlot::NotAfter1970)
     }
@@ -61,6 +63,7 @@ impl fmt::Display for Slot {
 
 /// An instant that cannot be a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidSlot {
     /// Before 1970 UTC, or within its first millisecond.
     #[error("a slot must be at least one millisecond after 1970-01-01T00:00:00Z")]
@@ -68,6 +71,9 @@ pub enum InvalidSlot {
     /// More milliseconds since 1970 than a signed 64-bit column holds.
     #[error("a slot must be at most {} milliseconds after 1970-01-01T00:00:00Z", i64::MAX)]
     TooLate,
+    /// It does not become a [`SystemTime`], whose range depends on the system.
+    #[error("a slot must be an instant that the system's clock can show")]
+    NoSystemTime,
 }
 
 #[cfg(test)]
@@ -83,6 +89,18 @@ mod tests {
         let beyond = epoch + Duration::from_millis(i64::MAX.unsigned_abs()) + Duration::from_millis(1);
         assert_eq!(Slot::new(beyond), Err(InvalidSlot::TooLate));
         assert_eq!(Slot::new(beyond - Duration::from_millis(1)).unwrap().as_millis(), i64::MAX);
+    }
+
+    #[test]
+    fn an_instant_that_becomes_no_time_of_the_system_is_refused() {
+        struct Elsewhen;
+        impl TryFrom<Elsewhen> for SystemTime {
+            type Error = ();
+            fn try_from(_: Elsewhen) -> Result<Self, ()> {
+                Err(())
+            }
+        }
+        assert_eq!(Slot::new(Elsewhen), Err(InvalidSlot::NoSystemTime));
     }
 
     #[test]

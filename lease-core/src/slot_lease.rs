@@ -28,13 +28,13 @@ impl Leases {
     /// # Errors
     ///
     /// As [`claim`](Self::claim); [`ErrorKind::Invalid`] too for an instant within the
-    /// first millisecond of 1970, before it, or beyond a 64-bit count of milliseconds. After a failure of the store
+    /// first millisecond of 1970, before it, beyond a 64-bit count of milliseconds, or that becomes no [`SystemTime`]. After a failure of the store
     /// the instant may be claimed without anybody knowing: it is answered [`Passed`](SlotClaimed::Passed) then, and
     /// its round is one that was cut short. The instant that it gave up is then named by nobody.
     pub async fn claim_slot<N>(
         &self,
         name: N,
-        instant: impl Into<SystemTime>,
+        instant: impl TryInto<SystemTime>,
         wait: Duration,
     ) -> Result<SlotClaimed, Error>
     where

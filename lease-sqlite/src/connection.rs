@@ -301,6 +301,8 @@ mod tests {
         let error = supported_version(3_041_002, "3.41.2").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("3.41.2"), "{error}");
+        let page = include_str!("../../docs/errors.md");
+        assert!(page.contains(&format!("\n```text\n{error}\n```\n")), "not in docs/errors.md: {error}");
     }
 
     #[test]

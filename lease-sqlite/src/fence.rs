@@ -64,7 +64,7 @@ impl Fence {
     }
 
     /// The first statement, with the [`parameters`](Self::parameters) `?1`, `?2` and `?3`: one row when the lease is
-    /// held, which it is for a ttl from then on: the term, and 1 if the holder is asked to step down, else 0. No row: it is
+    /// held, which it is for a ttl from then on: the `term`, and `step_down`, 1 if the holder is asked to, else 0. No row: it is
     /// lost.
     pub fn verify(&self) -> &str {
         &self.verify

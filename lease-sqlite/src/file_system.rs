@@ -20,9 +20,13 @@ pub(crate) fn refuse_network(path: &Path) -> Result<(), StoreError> {
     let place = if path.exists() { path } else { path.parent().unwrap_or(path) };
     let Ok(found) = rustix::fs::statfs(place) else { return Ok(()) };
     // The kernel's type is a word of varying width and sign; the numbers fit 32 bits.
-    let Some(name) = network_name(u32::try_from(i128::from(found.f_type) & 0xffff_ffff).unwrap_or(0)) else {
-        return Ok(());
-    };
+    refuse_kind(u32::try_from(i128::from(found.f_type) & 0xffff_ffff).unwrap_or(0))
+}
+
+/// Refuses a file system whose number, as the kernel has it, is that of one on a network.
+#[cfg(target_os = "linux")]
+fn refuse_kind(magic: u32) -> Result<(), StoreError> {
+    let Some(name) = network_name(magic) else { return Ok(()) };
     let message =
         format!("it is on a network file system ({name}), whose locks cannot be trusted; use a local disk");
     Err(StoreError::new(lease_core::ErrorKind::Unsupported, message))
@@ -81,6 +85,13 @@ fn network_name(magic: u32) -> Option<&'static str> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_of_errors_has_what_is_said_of_a_network_file_system() {
+        let page = include_str!("../../docs/errors.md");
+        let error = refuse_kind(0x6969).unwrap_err();
+        assert!(page.contains(&format!("\n```text\n{error}\n```\n")), "not in docs/errors.md: {error}");
+    }
 
     #[test]
     fn network_file_systems_are_known_by_their_numbers_and_local_ones_let_pass() {

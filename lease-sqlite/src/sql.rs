@@ -285,7 +285,7 @@ pub(crate) fn guard(table: &Table) -> String {
     format!(
         "UPDATE main.{table} SET expires_at_ms = {NOW} + ?3, renewed_at_ms = {NOW}
          WHERE name = ?1 AND holder = ?2 AND expires_at_ms > {NOW}
-         RETURNING term, resign_term = term"
+         RETURNING term, resign_term = term AS step_down"
     )
 }
 

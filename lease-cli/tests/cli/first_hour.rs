@@ -145,6 +145,7 @@ fn what_is_said_in_the_first_hour_is_on_the_page() {
     damaged(page, &places);
     old_servers(page, &places);
     files(page);
+    elsewhere(page);
     names(page);
     timings(page, &places);
     whole.finish();
@@ -322,6 +323,20 @@ fn old_servers(page: &mut Page, places: &[Place]) {
     let arguments = vec!["--version=10.5.29-MariaDB".to_owned()];
     let server = Server::start(Product::MariaDb, Setup { arguments, ..Setup::default() });
     says(page, &postgres.bench, &format!("mysql://root@127.0.0.1:{}/test", server.port()), RUN);
+}
+
+/// What no machine of the tests has. The words are compared by the tests of lease-sqlite with those that its checks say.
+fn elsewhere(page: &mut Page) {
+    page.situation("The program was built on an SQLite that is too old");
+    page.answered(
+        "SqliteStore::open(\"leases.db\").await // the system's SQLite 3.41.2, without the feature `bundled`",
+        "this program uses SQLite 3.41.2, and leases need 3.42 or later; build with the feature `bundled`",
+    );
+    page.situation("The file is on a network file system");
+    page.answered(
+        "SqliteStore::open(\"/mnt/shared/leases.db\").await // on NFS",
+        "it is on a network file system (NFS), whose locks cannot be trusted; use a local disk",
+    );
 }
 
 fn files(page: &mut Page) {
