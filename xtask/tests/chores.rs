@@ -211,7 +211,12 @@ fn the_arguments_of_the_test_programs_alone_reach_them() {
     let cargo = FakeCargo::that_fails("nothing");
     let output = cargo.run(&["test", "--", "--nocapture"]);
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(cargo.asked()[0], "test --locked --workspace --doc -- --nocapture");
+    let asked = cargo.asked();
+    assert_eq!(asked[0], "test --locked --workspace --doc -- --nocapture");
+    // Beside those of the workspace, those of the program that is no member of it.
+    let [whole, apart] = &asked[1..] else { panic!("{asked:?}") };
+    assert!(whole.starts_with("test --locked --workspace --lib "), "{whole}");
+    assert!(apart.starts_with("test --locked --manifest-path examples/beside-others/Cargo.toml "), "{apart}");
     assert!(text(&output.stdout).ends_with("told --nocapture\n"), "{output:?}");
 }
 
@@ -283,9 +288,9 @@ fn ci_runs_every_check_also_when_one_fails() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let asked = cargo.asked();
     let commands: Vec<&str> = asked.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(commands, ["fmt", "clippy", "clippy", "check", "test", "doc", "doc", "tree"]);
-    let summary = "xtask: failed: clippy; passed: format, lease-sqlite on the \
-                   system's SQLite, lease-sqlite beside sqlx, races, docs, docs of private items, tidy\n";
+    assert_eq!(commands, ["fmt", "fmt", "clippy", "clippy", "clippy", "test", "doc", "doc", "tree"]);
+    let summary = "xtask: failed: clippy; passed: format, format of beside-others, lease-sqlite on the \
+                   system's SQLite, beside-others, races, docs, docs of private items, tidy\n";
     assert!(text(&output.stderr).ends_with(summary), "{output:?}");
 }
 
@@ -303,7 +308,7 @@ fn ci_checks_beside_the_tests_which_have_the_last_word() {
     assert!(output.status.success(), "{output:?}");
     let said = text(&output.stdout);
     let [checks, program] = ["Running cargo xtask ci --no-test (", "Running lease-core test fake ("]
-        .map(|head| said.find(head).unwrap_or_else(|| panic!("{head}: {said}")));
+        .map(|head| said.rfind(head).unwrap_or_else(|| panic!("{head}: {said}")));
     assert!(checks < program && said.ends_with("told \n"), "{said}");
 }
 
