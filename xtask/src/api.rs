@@ -69,12 +69,13 @@ fn offered(root: &Path) -> Result<Listing, Failure> {
         (AS_RUSTDOC, "1".to_owned()),
         ("RUSTDOCFLAGS", FLAGS.to_owned()),
     ];
-    // All members, with what the documentation is built with: nothing is built once more for this.
-    let json = ["doc", "--locked", "--workspace", "--all-features", "--no-deps", "--lib"];
+    // All members, with what the documentation is built with, and where that is by default: nothing is built once more for this.
+    let json =
+        ["doc", "--locked", "--workspace", "--all-features", "--no-deps", "--lib", "--target-dir", "target"];
     Step::new("public API", &json).run(root, Instant::now(), &rustdoc)?;
     let mut listing = Listing::default();
     for library in LIBRARIES {
-        let path = target(root).join("doc").join(format!("{}.json", library.replace('-', "_")));
+        let path = root.join("target/doc").join(format!("{}.json", library.replace('-', "_")));
         let api = public_api::Builder::from_rustdoc_json(path)
             .omit_blanket_impls(true)
             .omit_auto_trait_impls(true)
@@ -88,10 +89,6 @@ fn offered(root: &Path) -> Result<Listing, Failure> {
         listing.add(library, api.items().map(ToString::to_string));
     }
     Ok(listing)
-}
-
-fn target(root: &Path) -> std::path::PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
 }
 
 /// If cargo has called us as its rustdoc: what the real one came to.

@@ -67,10 +67,10 @@ fn checks() -> Vec<Step> {
     let doc = ["doc", "--locked", "--workspace", "--all-features", "--no-deps"];
     let mut checks = vec![
         Step::new("format", &["fmt", "--all", "--check"]),
+        Step::new("format of beside-others", &["fmt", BESIDE_OTHERS[1], BESIDE_OTHERS[2], "--check"]),
         Step::new("clippy", &[&clippy[..], &deny].concat()),
         Step::new("lease-sqlite on the system's SQLite", &[&SYSTEM_SQLITE[..], &deny].concat()),
-        Step::new("beside others", &[&["clippy"], &BESIDE_OTHERS[..], &["--all-targets"], &deny].concat()),
-        Step::new("format of beside others", &["fmt", BESIDE_OTHERS[1], BESIDE_OTHERS[2], "--check"]),
+        Step::new("beside-others", &[&["clippy"], &BESIDE_OTHERS[..], &["--all-targets"], &deny].concat()),
         Step::new("races", &RACES),
         Step::new("docs", &doc),
         // Apart from the public docs: a public page that links to a private item is only found there.

@@ -229,15 +229,6 @@ mod tests {
     }
 
     #[test]
-    fn the_program_beside_others_is_built_as_it_is_checked() {
-        let built = beside_others().join(" ");
-        assert!(
-            built.starts_with("test --locked --manifest-path examples/beside-others/Cargo.toml "),
-            "{built}"
-        );
-    }
-
-    #[test]
     fn a_part_of_a_name_and_the_test_programs_arguments_reach_both_steps() {
         assert_eq!(
             shown(None, &["renewal"], &["--nocapture", "--test"]),

@@ -277,7 +277,12 @@ fn the_arguments_of_the_test_programs_alone_reach_them() {
     let cargo = FakeCargo::that_fails("nothing");
     let output = cargo.run(&["test", "--", "--nocapture"]);
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(cargo.asked()[0], "test --locked --workspace --doc -- --nocapture");
+    let asked = cargo.asked();
+    assert_eq!(asked[0], "test --locked --workspace --doc -- --nocapture");
+    // Beside those of the workspace, those of the program that is no member of it.
+    let [whole, apart] = &asked[1..] else { panic!("{asked:?}") };
+    assert!(whole.starts_with("test --locked --workspace --lib "), "{whole}");
+    assert!(apart.starts_with("test --locked --manifest-path examples/beside-others/Cargo.toml "), "{apart}");
     assert!(text(&output.stdout).ends_with("told --nocapture\n"), "{output:?}");
 }
 
@@ -352,9 +357,9 @@ fn ci_runs_every_check_also_when_one_fails() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let asked = cargo.asked();
     let commands: Vec<&str> = asked.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(commands, ["fmt", "clippy", "clippy", "clippy", "fmt", "test", "doc", "doc", "doc", "tree"]);
-    let summary = "xtask: failed: clippy; passed: format, lease-sqlite on the system's SQLite, beside others, \
-                   format of beside others, races, docs, docs of private items, public API, tidy\n";
+    assert_eq!(commands, ["fmt", "fmt", "clippy", "clippy", "clippy", "test", "doc", "doc", "doc", "tree"]);
+    let summary = "xtask: failed: clippy; passed: format, format of beside-others, lease-sqlite on the \
+                   system's SQLite, beside-others, races, docs, docs of private items, public API, tidy\n";
     assert!(text(&output.stderr).ends_with(summary), "{output:?}");
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lease_core::Tenure;
+use lease_core::{Tenure, Timings};
 
 use crate::NotDone;
 use crate::not_done::Cause;
@@ -58,6 +58,11 @@ pub(crate) fn mysql_session(ttl: Duration) -> [String; 2] {
 }
 
 /// SQLite: the write lock is waited for within an attempt of the lease's, so that its renewals are never late for it.
-pub(crate) fn busy_timeout(tenure: &Tenure) -> String {
-    format!("PRAGMA busy_timeout = {}", (tenure.timings().attempt() / 2).as_millis())
+pub(crate) fn busy_timeout(timings: &Timings) -> Duration {
+    timings.attempt() / 2
+}
+
+/// As a statement.
+pub(crate) fn set_busy_timeout(timings: &Timings) -> String {
+    format!("PRAGMA busy_timeout = {}", busy_timeout(timings).as_millis())
 }

@@ -24,7 +24,7 @@ pub fn guarded(
     let fence = store.fence(tenure);
     // No other renewal gets in: this transaction carries one, which counts when it is committed.
     let renewal = tenure.carry_renewal();
-    connection.batch_execute(&steps::busy_timeout(tenure))?;
+    connection.batch_execute(&steps::set_busy_timeout(tenure.timings()))?;
     connection.batch_execute(fence.begin())?;
     let (name, holder, ttl) = fence.parameters();
     let verify =

@@ -1,17 +1,25 @@
 //! On SQLite: the file's one write lock is held from the begin to the end.
 
-use lease_core::Tenure;
+use std::path::Path;
+
+use lease_core::{Tenure, Timings};
 use lease_sqlite::SqliteStore;
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, SqliteTransactionMode,
-    TransactionOptions, TransactionTrait,
+    SqlxSqliteConnector, TransactionOptions, TransactionTrait,
 };
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 
 use super::statement;
 use crate::{NotDone, steps};
 
-/// Does the work in a transaction that cannot commit after a successor's claim, on the file of the leases. The connections' busy
-/// timeout has to be below [`attempt`](lease_core::Timings::attempt).
+/// Connections to the file of the leases, which wait for its write lock within an attempt of the leases'.
+pub async fn connect(file: impl AsRef<Path>, timings: &Timings) -> Result<DatabaseConnection, sqlx::Error> {
+    let options = SqliteConnectOptions::new().filename(file).busy_timeout(steps::busy_timeout(timings));
+    Ok(SqlxSqliteConnector::from_sqlx_sqlite_pool(SqlitePool::connect_with(options).await?))
+}
+
+/// Does the work in a transaction that cannot commit after a successor's claim, on a connection of [`connect`].
 pub async fn guarded(
     store: &SqliteStore,
     tenure: &Tenure,

@@ -19,7 +19,7 @@ pub async fn guarded(
     // No other renewal gets in: this transaction carries one, which counts when it is committed.
     let renewal = tenure.carry_renewal();
     let done = steps::beside_loss(tenure, async {
-        raw_sql(AssertSqlSafe(steps::busy_timeout(tenure))).execute(&mut connection).await?;
+        raw_sql(AssertSqlSafe(steps::set_busy_timeout(tenure.timings()))).execute(&mut connection).await?;
         raw_sql(AssertSqlSafe(fence.begin())).execute(&mut connection).await?;
         let (name, holder, ttl) = fence.parameters();
         let verify = sqlx::query_as(AssertSqlSafe(fence.verify())).bind(name).bind(holder).bind(ttl);

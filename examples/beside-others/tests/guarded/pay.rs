@@ -109,7 +109,7 @@ async fn pay_with_sea_orm(
             with_sea_orm::mysql::guarded(store, tenure, &database, work).await
         }
         Store::Sqlite(store) => {
-            let database = Database::connect(format!("sqlite:{}", bank.url)).await.unwrap();
+            let database = with_sea_orm::sqlite::connect(&bank.url, tenure.timings()).await.unwrap();
             with_sea_orm::sqlite::guarded(store, tenure, &database, work).await
         }
     }
