@@ -1,5 +1,8 @@
 //! The figures on the `metrics` facade, as Prometheus would read them, on a clock that moves only by hand.
 
+// On in a build of the whole workspace, for an example has it; alone: `cargo test -p lease-core --features metrics`.
+#![cfg(feature = "metrics")]
+
 mod common;
 
 use std::sync::OnceLock;
