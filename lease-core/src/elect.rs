@@ -134,6 +134,7 @@ async fn campaign(
     waiting.end = match &outcome {
         Ok(Some(_)) => "granted",
         Ok(None) => "held",
+        Err(error) if error.kind() == ErrorKind::Closed => "closed",
         Err(_) => "failed",
     };
     outcome

@@ -373,7 +373,7 @@ impl LeasesBuilder {
         #[cfg(feature = "metrics")]
         let meter = {
             let period = timings.renew() / 2;
-            Meter::start(Arc::clone(&clock), period, self.metric_labels).map_err(|error| {
+            Meter::start(period, self.metric_labels).map_err(|error| {
                 Error::own(ErrorKind::Runtime, format!("cannot start the thread of the metrics: {error}"))
             })?
         };

@@ -4,11 +4,16 @@
 
 use std::time::Duration;
 #[cfg(feature = "metrics")]
-use std::{io, sync::Arc, sync::Weak};
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Weak},
+    time::Instant,
+};
 
 use crate::LeaseName;
 #[cfg(feature = "metrics")]
-use crate::clock::{Alarm, Clock, Moment};
+use crate::Term;
 #[cfg(feature = "metrics")]
 use crate::state::LeaseState;
 use crate::state::LossReason;
@@ -30,7 +35,7 @@ pub(crate) enum Told {
     TakenOver(LeaseName),
     /// A lease was granted.
     #[cfg(feature = "metrics")]
-    Granted(Weak<LeaseState>),
+    Granted { id: u64, name: LeaseName, term: Term, state: Weak<LeaseState> },
     /// A statement that renews was answered, or not in time.
     Renewal { leases: usize, answer: &'static str, took: Duration },
     /// The holder was asked to step down.
@@ -45,9 +50,6 @@ pub(crate) enum Told {
     WaitBegins(LeaseName),
     /// It waits no more.
     WaitEnds { name: LeaseName, end: &'static str, took: Duration },
-    /// It is time to look at what is held.
-    #[cfg(feature = "metrics")]
-    Look,
 }
 
 /// The way to the thread that records.
@@ -62,7 +64,7 @@ impl Meter {
     #[cfg(feature = "metrics")]
     pub(crate) fn tell(&self, told: impl FnOnce() -> Told) {
         if let Some(meter) = &self.told {
-            // A recorder that panicked has ended the thread.
+            // The thread lives for as long as this.
             drop(meter.send(told()));
         }
     }
@@ -77,42 +79,33 @@ impl Meter {
 impl Meter {
     /// Starts the thread, which looks at what is held once in a `period` too. It ends when the last lease and handle of the
     /// client have gone.
-    pub(crate) fn start(
-        clock: Arc<dyn Clock>,
-        period: Duration,
-        labels: Vec<metrics::Label>,
-    ) -> io::Result<Self> {
+    pub(crate) fn start(period: Duration, labels: Vec<metrics::Label>) -> io::Result<Self> {
         let (told, heard) = mpsc::channel();
-        let told = Arc::new(told);
-        let weak = Arc::downgrade(&told);
-        thread::Builder::new().name("lease-metrics".to_owned()).spawn(move || {
-            let mut figures = figures::Figures::new(labels);
-            let mut at = clock.now() + period;
-            let mut next = look_at(&clock, at, &weak);
-            for told in heard {
-                if matches!(told, Told::Look) {
-                    figures.look();
-                    // Not before this look is over: a slow recorder is not asked for more.
-                    at = (at + period).max(clock.now());
-                    next = look_at(&clock, at, &weak);
-                } else {
-                    figures.record(told);
-                }
-            }
-            drop(next);
-        })?;
-        Ok(Self { told: Some(told) })
+        thread::Builder::new()
+            .name("lease-metrics".to_owned())
+            .spawn(move || record(&heard, period, figures::Figures::new(labels)))?;
+        Ok(Self { told: Some(Arc::new(told)) })
     }
 }
 
-/// Does not keep the thread from ending.
+/// The period is one of real time, whatever the clock of the leases: a clock that is moved by hand has nothing to wait for here.
 #[cfg(feature = "metrics")]
-fn look_at(clock: &Arc<dyn Clock>, at: Moment, meter: &Weak<mpsc::Sender<Told>>) -> Alarm {
-    let meter = Weak::clone(meter);
-    let ring = move || {
-        if let Some(meter) = meter.upgrade() {
-            drop(meter.send(Told::Look));
+fn record(heard: &mpsc::Receiver<Told>, period: Duration, mut figures: figures::Figures) {
+    let mut next = Instant::now() + period;
+    loop {
+        let told = match heard.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(told) => Some(told),
+            Err(mpsc::RecvTimeoutError::Timeout) => None,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return,
+        };
+        // A recorder that panics has missed one figure, not all that follow.
+        let recorded = catch_unwind(AssertUnwindSafe(|| match told {
+            Some(told) => figures.record(told),
+            None => figures.look(),
+        }));
+        drop(recorded);
+        if Instant::now() >= next {
+            next = Instant::now() + period;
         }
-    };
-    clock.alarm(at, Box::new(ring))
+    }
 }

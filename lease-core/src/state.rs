@@ -165,7 +165,12 @@ impl LeaseState {
         // Before the alarm of a deadline that has passed meanwhile.
         state.tell(Transition::Claimed);
         #[cfg(feature = "metrics")]
-        state.setup.meter.tell(|| Told::Granted(Arc::downgrade(&state)));
+        state.setup.meter.tell(|| Told::Granted {
+            id,
+            name: state.name.clone(),
+            term: state.term,
+            state: Arc::downgrade(&state),
+        });
         state.watch_deadline();
         state
     }

@@ -34,8 +34,11 @@ pub(crate) async fn claim_past_the_dead<H: Handle>(
     // An instant is claimed from a free name only.
     match client.ask(|store, within| store.clear(&name, &dead, within)).await {
         Ok(ClearAnswer::Cleared) => {
-            client.setup.meter.tell(|| Told::TakenOver(name.clone()));
-            claim(client, name, wanted).await
+            let answer = claim(client, name.clone(), wanted).await;
+            if matches!(answer, Ok(Answer::Granted { .. })) {
+                client.setup.meter.tell(|| Told::TakenOver(name));
+            }
+            answer
         }
         Ok(ClearAnswer::Moved) | Err(_) => Ok(answer),
     }

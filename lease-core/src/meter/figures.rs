@@ -18,8 +18,8 @@ const COUNTED: [&str; 4] =
 pub(super) struct Figures {
     /// On each figure.
     labels: Vec<Label>,
-    /// Every name that was ever claimed, with the lease that is held. A lease that goes is told as lost first.
-    names: HashMap<LeaseName, Option<Held>>,
+    /// What is held, by its name.
+    held: HashMap<LeaseName, Held>,
 }
 
 struct Held {
@@ -30,16 +30,15 @@ struct Held {
 impl Figures {
     pub(super) fn new(labels: Vec<Label>) -> Self {
         describe();
-        Self { labels, names: HashMap::new() }
+        Self { labels, held: HashMap::new() }
     }
 
     /// Records what has happened.
     pub(super) fn record(&mut self, told: Told) {
         match told {
             Told::Wanted(name) => {
-                if !self.names.contains_key(&name) {
+                if !self.held.contains_key(&name) {
                     self.begin(&name);
-                    self.names.insert(name, None);
                 }
             }
             Told::Claim { name, answer, took } => {
@@ -47,7 +46,14 @@ impl Figures {
                 histogram!("lease_claim_duration_seconds", self.all("answer", answer)).record(took);
             }
             Told::TakenOver(name) => counter!("lease_takeovers_total", self.of(&name, None)).increment(1),
-            Told::Granted(state) => self.granted(&state),
+            Told::Granted { id, name, term, state } => {
+                #[expect(clippy::cast_precision_loss, reason = "no name changes hands so often")]
+                gauge!("lease_term", self.of(&name, None)).set(term.get() as f64);
+                if let Some(state) = state.upgrade() {
+                    self.show(&state);
+                }
+                self.held.insert(name, Held { id, state });
+            }
             Told::Renewal { leases, answer, took } => {
                 let labels = self.all("answer", answer);
                 counter!("lease_renewals_total", labels.clone()).increment(count(leases));
@@ -61,9 +67,8 @@ impl Figures {
                     counter!("lease_losses_total", self.of(&name, Some(("reason", reason)))).increment(1);
                 }
                 // This process may hold the name again by now.
-                let held = self.names.entry(name.clone()).or_default();
-                if held.as_ref().is_none_or(|held| held.id == id) {
-                    *held = None;
+                if self.held.get(&name).is_none_or(|held| held.id == id) {
+                    self.held.remove(&name);
                     self.not_held(&name);
                 }
             }
@@ -74,26 +79,23 @@ impl Figures {
                 gauge!("lease_waiting", self.of(&name, None)).decrement(1);
                 histogram!("lease_wait_duration_seconds", self.of(&name, Some(("end", end)))).record(took);
             }
-            Told::Look => self.look(),
         }
     }
 
     /// Looks at what is held: how old its last renewal is changes though nothing happens.
     pub(super) fn look(&mut self) {
-        for held in self.names.values().flatten() {
-            if let Some(state) = held.state.upgrade() {
-                self.show(&state);
+        let mut gone = Vec::new();
+        for (name, held) in &self.held {
+            match held.state.upgrade() {
+                Some(state) => self.show(&state),
+                // Nobody had it in hand, and nobody tells that it was lost.
+                None => gone.push(name.clone()),
             }
         }
-    }
-
-    fn granted(&mut self, weak: &Weak<LeaseState>) {
-        // One that has gone by now was lost or given up, which is told next.
-        let Some(state) = weak.upgrade() else { return };
-        #[expect(clippy::cast_precision_loss, reason = "no name changes hands so often")]
-        gauge!("lease_term", self.of(&state.name, None)).set(state.term.get() as f64);
-        self.show(&state);
-        self.names.insert(state.name.clone(), Some(Held { id: state.id, state: Weak::clone(weak) }));
+        for name in gone {
+            self.held.remove(&name);
+            self.not_held(&name);
+        }
     }
 
     fn show(&self, state: &LeaseState) {
@@ -108,6 +110,9 @@ impl Figures {
         self.not_held(name);
         for reason in ["deadline", "refused", "replaced"] {
             counter!("lease_losses_total", self.of(name, Some(("reason", reason)))).increment(0);
+        }
+        for answer in ["granted", "held", "failed"] {
+            counter!("lease_claims_total", self.of(name, Some(("answer", answer)))).increment(0);
         }
         for figure in COUNTED {
             counter!(figure, self.of(name, None)).increment(0);

@@ -44,10 +44,10 @@ struct Held {
     step_down: bool,
 }
 
-/// By hand, for the second column is named as it is computed.
+/// By hand, for it is a number there.
 impl QueryableByName<Sqlite> for Held {
     fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> deserialize::Result<Self> {
-        let step_down: i64 = NamedRow::get::<BigInt, _>(row, "resign_term = term")?;
+        let step_down: i64 = NamedRow::get::<BigInt, _>(row, "step_down")?;
         Ok(Self { step_down: step_down != 0 })
     }
 }
