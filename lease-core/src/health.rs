@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// How well a lease is held, by the local clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Health {
     /// Whether it is held: what [`Tenure::check`](crate::Tenure::check) says.
     pub held: bool,

@@ -3,11 +3,13 @@
 //! The listing is made from rustdoc's JSON, which rustdoc writes for nobody but those who say that they know it may
 //! change: we are asked by cargo as its rustdoc, and say so to the real one. All else is built as for the documentation.
 
+mod json;
 mod listing;
 mod reach;
 
 use std::env;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -25,8 +27,9 @@ const LIBRARIES: [&str; 5] = ["lease-core", "lease-mysql", "lease-postgres", "le
 /// Says to us that cargo wants a rustdoc.
 const AS_RUSTDOC: &str = "XTASK_IS_RUSTDOC";
 
-/// With these, rustdoc writes JSON.
-const FLAGS: &str = "-Z unstable-options --output-format json --cap-lints allow";
+/// With these, rustdoc writes JSON. As cargo takes them in place of any others: beside a user's it would write HTML, and what an
+/// earlier run left be taken for what the code offers.
+const FLAGS: &str = "-Z\x1funstable-options\x1f--output-format\x1fjson\x1f--cap-lints\x1fallow";
 
 /// Compares the listing with what the code offers; with `write`, writes it anew.
 pub(crate) fn run(root: &Path, write: bool) -> Result<(), Failure> {
@@ -67,26 +70,26 @@ fn offered(root: &Path) -> Result<Listing, Failure> {
     let rustdoc = [
         ("RUSTDOC", program.display().to_string()),
         (AS_RUSTDOC, "1".to_owned()),
-        ("RUSTDOCFLAGS", FLAGS.to_owned()),
+        ("CARGO_ENCODED_RUSTDOCFLAGS", FLAGS.to_owned()),
     ];
     // All members, with what the documentation is built with, and where that is by default: nothing is built once more for this.
-    let json =
+    let doc =
         ["doc", "--locked", "--workspace", "--all-features", "--no-deps", "--lib", "--target-dir", "target"];
-    Step::new("public API", &json).run(root, Instant::now(), &rustdoc)?;
+    let path = |library: &str| root.join("target/doc").join(format!("{}.json", library.replace('-', "_")));
+    for library in LIBRARIES {
+        // Whatever rustdoc comes to, what is read afterwards is of this run.
+        match fs::remove_file(path(library)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Failure::new(format!("cannot remove {}: {error}", path(library).display())));
+            }
+            _ => {}
+        }
+    }
+    Step::new("public API", &doc).run(root, Instant::now(), &rustdoc)?;
     let mut listing = Listing::default();
     for library in LIBRARIES {
-        let path = root.join("target/doc").join(format!("{}.json", library.replace('-', "_")));
-        let api = public_api::Builder::from_rustdoc_json(path)
-            .omit_blanket_impls(true)
-            .omit_auto_trait_impls(true)
-            .build()
-            .map_err(|error| {
-                Failure::new(format!(
-                    "what rustdoc wrote of {library} cannot be read: {error}; it is written so by the Rust that Cargo.toml \
-                     names as rust-version: run `rustup toolchain install` with that version, then `cargo +VERSION xtask api`"
-                ))
-            })?;
-        listing.add(library, api.items().map(ToString::to_string));
+        let items = json::items(library, &path(library)).map_err(Failure::new)?;
+        listing.add(library, items.into_iter());
     }
     Ok(listing)
 }

@@ -409,6 +409,27 @@ fn a_change_of_what_the_libraries_offer_is_shown_and_fails_unless_it_is_written(
 }
 
 #[test]
+fn a_listing_made_by_another_rust_is_refused_with_the_one_to_make_it_by() {
+    let cargo = FakeCargo::that_fails("nothing");
+    let output = cargo.command(&["api"]).env("FAKE_RUSTDOC_FORMAT", "58").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("in format 58, and we read format 57, that of Rust 1.95: `rustup toolchain"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_an_earlier_run_left_is_not_taken_for_what_the_libraries_offer() {
+    let cargo = FakeCargo::that_fails("nothing");
+    assert!(cargo.run(&["api"]).status.success());
+    let output = cargo.command(&["api"]).env("FAKE_RUSTDOC_WRITES", "nothing").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("rustdoc wrote nothing of lease-core to "), "{output:?}");
+}
+
+#[test]
 fn a_check_that_fails_beside_the_tests_is_said_last_and_fails_the_run() {
     let output = FakeCargo::that_fails("clippy --locked --workspace").run(&["test", "--checks"]);
     assert_eq!(output.status.code(), Some(101), "{output:?}");

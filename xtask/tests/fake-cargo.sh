@@ -5,13 +5,14 @@ echo "$*" >>"$FAKE_CARGO_ASKED"
 echo "$LEASE_TEST_POSTGRES_URL" >"$FAKE_CARGO_ASKED.url"
 case "$*" in *"$FAKE_CARGO_FAILS"*) exit 3 ;; esac
 case "$*" in *"${FAKE_CARGO_TAKES_LONG-nothing}"*) sleep 120 && echo done >>"$FAKE_CARGO_ASKED" ;; esac
-# The public API is asked for: rustdoc's JSON of libraries that offer nothing.
+# The public API is asked for: rustdoc's JSON of libraries that offer nothing, or of those in $FAKE_RUSTDOC_WRITES alone, in the
+# format $FAKE_RUSTDOC_FORMAT.
 case "$*" in
 *" --lib"*)
     case "$*" in doc*) mkdir -p target/doc ;; esac
-    for library in lease_core lease_mysql lease_postgres lease_sqlite lease_testkit; do
-        [ ! -d target/doc ] || sed "s/LIBRARY/$library/" >"target/doc/$library.json" <<'JSON'
-{"root":0,"crate_version":null,"includes_private":false,"paths":{},"external_crates":{},"format_version":57,
+    for library in ${FAKE_RUSTDOC_WRITES-lease_core lease_mysql lease_postgres lease_sqlite lease_testkit}; do
+        [ ! -d target/doc ] || sed "s/LIBRARY/$library/; s/FORMAT/${FAKE_RUSTDOC_FORMAT-57}/" >"target/doc/$library.json" <<'JSON'
+{"root":0,"crate_version":null,"includes_private":false,"paths":{},"external_crates":{},"format_version":FORMAT,
 "target":{"triple":"none","target_features":[]},"index":{"0":{"id":0,"crate_id":0,"name":"LIBRARY","span":null,
 "visibility":"public","docs":null,"links":{},"attrs":[],"deprecation":null,
 "inner":{"module":{"is_crate":true,"items":[],"is_stripped":false}}}}}

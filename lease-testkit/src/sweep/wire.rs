@@ -41,6 +41,13 @@ pub struct Server {
     pub program: Box<dyn Fn(u16) -> Command + Send + Sync>,
 }
 
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { addr, wire, .. } = self;
+        f.debug_struct("Server").field("addr", addr).field("wire", wire).finish_non_exhaustive()
+    }
+}
+
 const MISHAPS: [Mishap; 5] = [Mishap::Cut, Mishap::Away, Mishap::Silent, Mishap::Late, Mishap::Killed];
 
 /// A point of the sweep.

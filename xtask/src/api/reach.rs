@@ -33,14 +33,19 @@ pub(crate) fn leaks(listing: &Listing) -> Vec<String> {
     leaks
 }
 
-/// The crates in the paths of an item: what stands before the first `::` of each, unless that is a type's own name.
+/// The crates in the paths of an item: what stands before the first `::` of each, unless that is a type's own name. Of what is another
+/// crate's and handed on whole, the listing says the name alone.
 fn crates(item: &str) -> BTreeSet<&str> {
     let of_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    item.split(|c: char| !of_path(c))
+    let named = item
+        .split(|c: char| !of_path(c))
         .filter_map(|path| path.trim_start_matches(':').split_once("::"))
         .map(|(first, _)| first)
-        .filter(|first| first.starts_with(|c: char| c.is_lowercase() || c == '_'))
-        .collect()
+        .filter(|first| first.starts_with(|c: char| c.is_lowercase() || c == '_'));
+    let handed_on = ["pub use ", "pub extern crate "].iter().find_map(|start| item.split_once(start));
+    let handed_on =
+        handed_on.and_then(|(_, path)| path.rsplit("::").next()).filter(|name| !name.starts_with('*'));
+    named.chain(handed_on).collect()
 }
 
 #[cfg(test)]
@@ -65,6 +70,20 @@ mod tests {
                 assert_eq!(leaks_of("lease-core", &item), [format!("lease-core: {driver} in {item}")]);
             }
         }
+    }
+
+    #[test]
+    fn what_is_handed_on_whole_is_found_by_its_name() {
+        for (item, named) in [
+            ("pub use lease_core::tokio_postgres", "tokio_postgres"),
+            ("pub use lease_core::store::Client", "Client"),
+            ("pub use lease_core::<<rusqlite::types::*>>", "rusqlite"),
+            ("pub extern crate lease_core::sqlx", "sqlx"),
+        ] {
+            assert_eq!(leaks_of("lease-core", item), [format!("lease-core: {named} in {item}")]);
+        }
+        assert_eq!(leaks_of("lease-mysql", "pub use lease_mysql::mysql_async"), [""; 0]);
+        assert_eq!(leaks_of("lease-postgres", "pub use lease_postgres::mysql_async").len(), 1);
     }
 
     #[test]
