@@ -83,29 +83,118 @@ impl Meter {
         let (told, heard) = mpsc::channel();
         thread::Builder::new()
             .name("lease-metrics".to_owned())
-            .spawn(move || record(&heard, period, figures::Figures::new(labels)))?;
+            .spawn(move || record(&heard, period, &mut figures::Figures::new(labels)))?;
         Ok(Self { told: Some(Arc::new(told)) })
     }
 }
 
 /// The period is one of real time, whatever the clock of the leases: a clock that is moved by hand has nothing to wait for here.
 #[cfg(feature = "metrics")]
-fn record(heard: &mpsc::Receiver<Told>, period: Duration, mut figures: figures::Figures) {
+fn record(heard: &mpsc::Receiver<Told>, period: Duration, figures: &mut figures::Figures) {
+    // A recorder that panics has missed what it was told then, and not all that follows.
+    let mut guarded = |record: &mut dyn FnMut(&mut figures::Figures)| {
+        drop(catch_unwind(AssertUnwindSafe(|| record(figures))));
+    };
+    guarded(&mut |_| figures::describe());
     let mut next = Instant::now() + period;
     loop {
-        let told = match heard.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(told) => Some(told),
-            Err(mpsc::RecvTimeoutError::Timeout) => None,
-            Err(mpsc::RecvTimeoutError::Disconnected) => return,
-        };
-        // A recorder that panics has missed one figure, not all that follow.
-        let recorded = catch_unwind(AssertUnwindSafe(|| match told {
-            Some(told) => figures.record(told),
-            None => figures.look(),
-        }));
-        drop(recorded);
-        if Instant::now() >= next {
+        let left = next.saturating_duration_since(Instant::now());
+        // Also when there is always something to be told.
+        if left.is_zero() {
+            guarded(&mut figures::Figures::look);
             next = Instant::now() + period;
+            continue;
         }
+        match heard.recv_timeout(left) {
+            Ok(told) => guarded(&mut |figures| figures.record(&told)),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return guarded(&mut figures::Figures::end),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "metrics"))]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::{Arc, Mutex};
+    use std::time::{Duration, Instant};
+
+    use metrics::{
+        Counter, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+        set_global_recorder,
+    };
+
+    use super::{Meter, Told};
+
+    /// A recorder that takes its time for one figure, and panics at another and at every description.
+    #[derive(Clone, Default)]
+    struct Hostile(Arc<Mutex<HashMap<String, f64>>>);
+
+    struct Noted(Hostile, String);
+
+    impl GaugeFn for Noted {
+        fn increment(&self, _: f64) {}
+
+        fn decrement(&self, _: f64) {}
+
+        fn set(&self, value: f64) {
+            self.0.0.lock().unwrap().insert(self.1.clone(), value);
+        }
+    }
+
+    impl Recorder for Hostile {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {
+            panic!("a planted panic of the recorder");
+        }
+
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {
+            panic!("a planted panic of the recorder");
+        }
+
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            assert_ne!(key.name(), "lease_stuck_total", "a planted panic of the recorder");
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+            let labels: Vec<_> = key.labels().map(|label| label.value().to_owned()).collect();
+            Gauge::from_arc(Arc::new(Noted(self.clone(), format!("{} {}", key.name(), labels.join(" ")))))
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            std::thread::sleep(Duration::from_millis(1));
+            Histogram::noop()
+        }
+    }
+
+    impl Hostile {
+        fn until(&self, what: &str, is_so: impl Fn(Option<f64>) -> bool) {
+            let start = Instant::now();
+            while !is_so(self.0.lock().unwrap().get(what).copied()) {
+                assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// One test, for a process has one recorder.
+    #[test]
+    fn a_recorder_that_panics_misses_what_it_was_told_and_one_that_is_slow_is_shown_what_is_held_all_the_same()
+     {
+        let seen = Hostile::default();
+        assert!(set_global_recorder(seen.clone()).is_ok());
+        let meter = Meter::start(Duration::from_millis(20), Vec::new()).unwrap();
+        meter.tell(|| Told::Stuck("a".parse().unwrap()));
+        meter.tell(|| Told::WaitBegins("a".parse().unwrap()));
+        seen.until("lease_waiting a", |waiting| waiting == Some(1.0));
+
+        // More than it takes within the time of this test, and a look in the middle of it puts right what somebody else has set.
+        for _ in 0..100_000 {
+            meter.tell(|| Told::Renewal { leases: 1, answer: "renewed", took: Duration::ZERO });
+        }
+        seen.0.lock().unwrap().insert("lease_waiting a".to_owned(), 7.0);
+        seen.until("lease_waiting a", |waiting| waiting == Some(1.0));
     }
 }

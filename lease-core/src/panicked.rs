@@ -10,6 +10,8 @@ use std::sync::Once;
 use std::task::{Context, Poll};
 use std::thread;
 
+use tracing::Span;
+
 /// A panic of the work.
 #[derive(Debug)]
 pub(crate) struct Panicked {
@@ -22,13 +24,17 @@ thread_local! {
     static BACKTRACE: RefCell<Option<Backtrace>> = const { RefCell::new(None) };
 }
 
-/// A future whose panics are caught.
-pub(crate) struct Catch<F>(Pin<Box<F>>);
+/// A future whose panics are caught, polled in a span. It is dropped outside: who writes the log may panic when a span is
+/// entered, and what the future holds, a tenure say, must not stay behind for that.
+pub(crate) struct Catch<F> {
+    future: Pin<Box<F>>,
+    span: Span,
+}
 
 impl<F: Future> Catch<F> {
-    pub(crate) fn new(future: F) -> Self {
+    pub(crate) fn new(future: F, span: Span) -> Self {
         note_backtraces();
-        Self(Box::pin(future))
+        Self { future: Box::pin(future), span }
     }
 }
 
@@ -39,7 +45,11 @@ impl<F: Future> Future for Catch<F> {
         let outer = CATCHING.replace(true);
         // One left by a panic that the work caught itself is not this poll's.
         BACKTRACE.set(None);
-        let polled = panic::catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx)));
+        let Self { future, span } = &mut *self;
+        let polled = panic::catch_unwind(AssertUnwindSafe(|| {
+            let _entered = span.enter();
+            future.as_mut().poll(cx)
+        }));
         CATCHING.set(outer);
         match polled {
             Ok(Poll::Pending) => Poll::Pending,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tracing::Instrument;
 
 use crate::error::Error;
 use crate::panicked::{Catch, Panicked};
@@ -151,13 +150,13 @@ where
         let message = format!("cannot run work under lease {name:?}: not inside a tokio runtime");
         RunError::Store(Error::own(ErrorKind::Runtime, message))
     })?;
+    let span = tracing::info_span!("lease", lease = %lease.name(), term = %lease.term());
     let tenure = lease.tenure();
     lease.state().begin_work().map_err(|reason| RunError::Lost { reason, output: None })?;
-    let span = tracing::info_span!("lease", lease = %lease.name(), term = %lease.term());
     // The scope's tenure lives exactly as long as the work's future.
     let scope = tenure.clone();
     let work = runtime.spawn(scope.scope(async move {
-        let output = Catch::new(async move { work(tenure).await }.instrument(span)).await;
+        let output = Catch::new(async move { work(tenure).await }, span).await;
         // Here and not by the supervisor: what is asked later was not asked of this work.
         let asked_to_stop = Tenure::current().is_some_and(|tenure| tenure.is_stopping() || !tenure.check());
         Returned { output, asked_to_stop }

@@ -20,6 +20,8 @@ pub(super) struct Figures {
     labels: Vec<Label>,
     /// What is held, by its name.
     held: HashMap<LeaseName, Held>,
+    /// How many wait for a name.
+    waiting: HashMap<LeaseName, u32>,
 }
 
 struct Held {
@@ -29,55 +31,61 @@ struct Held {
 
 impl Figures {
     pub(super) fn new(labels: Vec<Label>) -> Self {
-        describe();
-        Self { labels, held: HashMap::new() }
+        Self { labels, held: HashMap::new(), waiting: HashMap::new() }
     }
 
-    /// Records what has happened.
-    pub(super) fn record(&mut self, told: Told) {
+    /// Records what has happened. What we go by ourselves comes before what a recorder is told, which may panic.
+    pub(super) fn record(&mut self, told: &Told) {
         match told {
             Told::Wanted(name) => {
-                if !self.held.contains_key(&name) {
-                    self.begin(&name);
+                if !self.held.contains_key(name) {
+                    self.begin(name);
                 }
             }
             Told::Claim { name, answer, took } => {
-                counter!("lease_claims_total", self.of(&name, Some(("answer", answer)))).increment(1);
-                histogram!("lease_claim_duration_seconds", self.all("answer", answer)).record(took);
+                counter!("lease_claims_total", self.of(name, Some(("answer", answer)))).increment(1);
+                histogram!("lease_claim_duration_seconds", self.all("answer", answer)).record(*took);
             }
-            Told::TakenOver(name) => counter!("lease_takeovers_total", self.of(&name, None)).increment(1),
+            Told::TakenOver(name) => counter!("lease_takeovers_total", self.of(name, None)).increment(1),
             Told::Granted { id, name, term, state } => {
-                #[expect(clippy::cast_precision_loss, reason = "no name changes hands so often")]
-                gauge!("lease_term", self.of(&name, None)).set(term.get() as f64);
+                self.held.insert(name.clone(), Held { id: *id, state: Weak::clone(state) });
                 if let Some(state) = state.upgrade() {
                     self.show(&state);
                 }
-                self.held.insert(name, Held { id, state });
+                #[expect(clippy::cast_precision_loss, reason = "no name changes hands so often")]
+                gauge!("lease_term", self.of(name, None)).set(term.get() as f64);
             }
             Told::Renewal { leases, answer, took } => {
                 let labels = self.all("answer", answer);
-                counter!("lease_renewals_total", labels.clone()).increment(count(leases));
-                histogram!("lease_renewal_duration_seconds", labels).record(took);
+                counter!("lease_renewals_total", labels.clone()).increment(count(*leases));
+                histogram!("lease_renewal_duration_seconds", labels).record(*took);
             }
             Told::StepDownAsked(name) => {
-                counter!("lease_step_down_requests_total", self.of(&name, None)).increment(1);
+                counter!("lease_step_down_requests_total", self.of(name, None)).increment(1);
             }
             Told::Lost { id, name, reason } => {
-                if let Some(reason) = loss(&reason) {
-                    counter!("lease_losses_total", self.of(&name, Some(("reason", reason)))).increment(1);
-                }
                 // This process may hold the name again by now.
-                if self.held.get(&name).is_none_or(|held| held.id == id) {
-                    self.held.remove(&name);
-                    self.not_held(&name);
+                if self.held.get(name).is_none_or(|held| held.id == *id) {
+                    self.held.remove(name);
+                    self.not_held(name);
+                }
+                if let Some(reason) = loss(reason) {
+                    counter!("lease_losses_total", self.of(name, Some(("reason", reason)))).increment(1);
                 }
             }
-            Told::Stuck(name) => counter!("lease_stuck_total", self.of(&name, None)).increment(1),
-            Told::GivenBack(name) => counter!("lease_handovers_total", self.of(&name, None)).increment(1),
-            Told::WaitBegins(name) => gauge!("lease_waiting", self.of(&name, None)).increment(1),
+            Told::Stuck(name) => counter!("lease_stuck_total", self.of(name, None)).increment(1),
+            Told::GivenBack(name) => counter!("lease_handovers_total", self.of(name, None)).increment(1),
+            Told::WaitBegins(name) => {
+                *self.waiting.entry(name.clone()).or_default() += 1;
+                self.show_waiting(name);
+            }
             Told::WaitEnds { name, end, took } => {
-                gauge!("lease_waiting", self.of(&name, None)).decrement(1);
-                histogram!("lease_wait_duration_seconds", self.of(&name, Some(("end", end)))).record(took);
+                if let Some(waiting) = self.waiting.get_mut(name) {
+                    *waiting = waiting.saturating_sub(1);
+                }
+                self.show_waiting(name);
+                self.waiting.retain(|_, waiting| *waiting > 0);
+                histogram!("lease_wait_duration_seconds", self.of(name, Some(("end", end)))).record(*took);
             }
         }
     }
@@ -96,6 +104,21 @@ impl Figures {
             self.held.remove(&name);
             self.not_held(&name);
         }
+        for name in self.waiting.keys() {
+            self.show_waiting(name);
+        }
+    }
+
+    /// The client is gone, and with it all that it held.
+    pub(super) fn end(&mut self) {
+        for name in self.held.keys() {
+            self.not_held(name);
+        }
+    }
+
+    fn show_waiting(&self, name: &LeaseName) {
+        let waiting = self.waiting.get(name).copied().unwrap_or_default();
+        gauge!("lease_waiting", self.of(name, None)).set(waiting);
     }
 
     fn show(&self, state: &LeaseState) {
@@ -152,7 +175,7 @@ fn count(leases: usize) -> u64 {
     u64::try_from(leases).unwrap_or(u64::MAX)
 }
 
-fn describe() {
+pub(super) fn describe() {
     describe_gauge!("lease_held", Unit::Count, "1 while this process holds the lease, else 0");
     describe_gauge!("lease_term", Unit::Count, "The term under which this process held the lease last");
     describe_gauge!(
