@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 
 use crate::clock::{Moment, timeout_at};
+use crate::meter::Told;
 use crate::panicked::message;
 use crate::state::LeaseState;
 use crate::store::{RenewAnswer, StoreError};
@@ -47,5 +48,15 @@ pub(crate) async fn renew(
     let (clock, timings) = (&state.setup.clock, &state.setup.timings);
     let give_up = (started + timings.attempt()).min(state.deadline());
     let within = give_up.since(clock.now());
-    attempt(clock, give_up, store.renew(&state.name, &state.holder, timings.ttl(), within)).await
+    let renewal = store.renew(&state.name, &state.holder, timings.ttl(), within);
+    let answer = attempt(clock, give_up, renewal).await;
+    state.setup.meter.tell(|| {
+        let answer = match answer {
+            Ok(RenewAnswer::Renewed(_)) => "renewed",
+            Ok(RenewAnswer::Lost) => "lost",
+            Err(_) => "failed",
+        };
+        Told::Renewal { leases: 1, answer, took: clock.now().since(started) }
+    });
+    answer
 }

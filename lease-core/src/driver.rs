@@ -328,16 +328,9 @@ impl Driver {
             Landed::Batch { started, ids, answer } => self.land_batch(started, ids, answer),
             Landed::Single { started, id, answer } => {
                 match answer {
-                    Ok(RenewAnswer::Renewed(renewed)) => {
-                        self.measure(started, 1, "renewed");
-                        self.renewed(id, started, renewed);
-                    }
-                    Ok(RenewAnswer::Lost) => {
-                        self.measure(started, 1, "lost");
-                        self.refused(id);
-                    }
+                    Ok(RenewAnswer::Renewed(renewed)) => self.renewed(id, started, renewed),
+                    Ok(RenewAnswer::Lost) => self.refused(id),
                     Err(error) => {
-                        self.measure(started, 1, "failed");
                         if let Some(Managed { state, .. }) = self.leases.get(&id) {
                             tracing::warn!(lease = %state.name, term = %state.term, %error, "renewal failed");
                         }
@@ -410,10 +403,10 @@ impl Driver {
         }
     }
 
-    /// Records the answer to a statement that renews.
+    /// Records the answer to a batch.
     fn measure(&self, started: Moment, leases: usize, answer: &'static str) {
-        let took = || self.setup.clock.now().since(started);
-        self.setup.meter.tell(|| Told::Renewal { leases, answer, took: took() });
+        let now = || self.setup.clock.now();
+        self.setup.meter.tell(|| Told::Renewal { leases, answer, took: now().since(started) });
     }
 
     fn renewed(&mut self, id: u64, started: Moment, renewed: Renewed) {

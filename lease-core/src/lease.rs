@@ -10,7 +10,6 @@ use crate::client::Client;
 use crate::driver::Command;
 use crate::error::Error;
 use crate::give_back::Finish;
-use crate::meter::Told;
 use crate::state::{LeaseState, Settled};
 use crate::store::{FinishAnswer, RenewAnswer};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -166,15 +165,7 @@ impl ManualLease {
             return Ok(false);
         }
         state.sent(started);
-        let answer = attempt::renew(&*client.store, state, started).await;
-        let answered = || match answer {
-            Ok(RenewAnswer::Renewed(_)) => "renewed",
-            Ok(RenewAnswer::Lost) => "lost",
-            Err(_) => "failed",
-        };
-        let took = state.now().since(started);
-        state.setup.meter.tell(|| Told::Renewal { leases: 1, answer: answered(), took });
-        match answer {
+        match attempt::renew(&*client.store, state, started).await {
             Ok(RenewAnswer::Renewed(renewed)) => {
                 if state.renewed(started) {
                     tracing::debug!(lease = %state.name, term = %state.term, "renewed");

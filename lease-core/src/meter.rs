@@ -14,9 +14,9 @@ use std::{
 use crate::LeaseName;
 #[cfg(feature = "metrics")]
 use crate::Term;
+use crate::events::Transition;
 #[cfg(feature = "metrics")]
 use crate::state::LeaseState;
-use crate::state::LossReason;
 #[cfg(feature = "metrics")]
 use crate::sync::{mpsc, thread};
 
@@ -38,14 +38,8 @@ pub(crate) enum Told {
     Granted { id: u64, name: LeaseName, term: Term, state: Weak<LeaseState> },
     /// A statement that renews was answered, or not in time.
     Renewal { leases: usize, answer: &'static str, took: Duration },
-    /// The holder was asked to step down.
-    StepDownAsked(LeaseName),
-    /// The lease with this number is held no more.
-    Lost { id: u64, name: LeaseName, reason: LossReason },
-    /// Work runs on after the grace.
-    Stuck(LeaseName),
-    /// The name was given back.
-    GivenBack(LeaseName),
+    /// Something has happened to the lease with this number.
+    Changed { id: u64, name: LeaseName, what: Transition },
     /// Somebody begins to wait for a name.
     WaitBegins(LeaseName),
     /// It waits no more.
@@ -125,6 +119,7 @@ mod tests {
     };
 
     use super::{Meter, Told};
+    use crate::Transition;
 
     /// A recorder that takes its time for one figure, and panics at another and at every description.
     #[derive(Clone, Default)]
@@ -186,7 +181,7 @@ mod tests {
         let seen = Hostile::default();
         assert!(set_global_recorder(seen.clone()).is_ok());
         let meter = Meter::start(Duration::from_millis(20), Vec::new()).unwrap();
-        meter.tell(|| Told::Stuck("a".parse().unwrap()));
+        meter.tell(|| Told::Changed { id: 1, name: "a".parse().unwrap(), what: Transition::Stuck });
         meter.tell(|| Told::WaitBegins("a".parse().unwrap()));
         seen.until("lease_waiting a", |waiting| waiting == Some(1.0));
 

@@ -275,13 +275,14 @@ impl LeaseState {
             if first {
                 // Under the lock, as that of the loss, so that they are told in the order in which they came.
                 self.tell(Transition::StepDownAsked);
-                self.setup.meter.tell(|| Told::StepDownAsked(self.name.clone()));
             }
             first
         });
     }
 
     fn tell(&self, what: Transition) {
+        let changed = || Told::Changed { id: self.id, name: self.name.clone(), what: what.clone() };
+        self.setup.meter.tell(changed);
         self.setup.events.tell(&self.name, self.term, what);
     }
 
@@ -296,7 +297,6 @@ impl LeaseState {
             if first {
                 status.settled = Settled::Done;
                 self.tell(Transition::GivenBack);
-                self.setup.meter.tell(|| Told::GivenBack(self.name.clone()));
             }
             first
         });
@@ -346,8 +346,6 @@ impl LeaseState {
                 self.lost.store(true, Ordering::Release);
                 status.lost = Some(reason.clone());
                 self.tell(Transition::Lost(reason.clone()));
-                let lost = || Told::Lost { id: self.id, name: self.name.clone(), reason: reason.clone() };
-                self.setup.meter.tell(lost);
             }
             first
         })
@@ -471,7 +469,6 @@ impl LeaseState {
             // Under the lock, as the others: the last tenure may have gone by now, and the name with it.
             if !matches!(status.settled, Settled::Done) {
                 self.tell(Transition::Stuck);
-                self.setup.meter.tell(|| Told::Stuck(self.name.clone()));
             }
             false
         });

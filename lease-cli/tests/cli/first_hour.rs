@@ -269,7 +269,7 @@ fn held_and_lost(page: &mut Page, places: &[Place]) {
         let servers = places.iter().map(|place| (&place.bench, place.url(), Some(place)));
         std::iter::once((bench, bench.url().to_owned(), None)).chain(servers)
     };
-    let holding = ["run", "nightly", "--ttl", "4s", "--", "sleep", "1000"];
+    let holding = ["run", "nightly", "--", "sleep", "1000"];
     let hold = |bench: &Bench, url: &str, arguments: &[&str]| {
         let running = bench.spawn(bench.lease(arguments).env("LEASE_DATABASE_URL", url));
         bench.await_command("sleep 1000");
@@ -330,12 +330,12 @@ fn elsewhere(page: &mut Page) {
     page.situation("The program was built on an SQLite that is too old");
     page.answered(
         "SqliteStore::open(\"leases.db\").await // the system's SQLite 3.41.2, without the feature `bundled`",
-        "this program uses SQLite 3.41.2, and leases need 3.42 or later; build with the feature `bundled`",
+        "cannot open SQLite file leases.db: this program uses SQLite 3.41.2, and leases need 3.42 or later; build with the feature `bundled`",
     );
     page.situation("The file is on a network file system");
     page.answered(
         "SqliteStore::open(\"/mnt/shared/leases.db\").await // on NFS",
-        "it is on a network file system (NFS), whose locks cannot be trusted; use a local disk",
+        "cannot open SQLite file /mnt/shared/leases.db: it is on a network file system (NFS), whose locks cannot be trusted; use a local disk",
     );
 }
 

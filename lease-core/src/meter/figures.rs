@@ -7,8 +7,8 @@ use std::time::Duration;
 use metrics::{Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use super::Told;
-use crate::LeaseName;
 use crate::state::{LeaseState, LossReason};
+use crate::{LeaseName, Transition};
 
 /// What is counted of each name by itself.
 const COUNTED: [&str; 4] =
@@ -60,21 +60,7 @@ impl Figures {
                 counter!("lease_renewals_total", labels.clone()).increment(count(*leases));
                 histogram!("lease_renewal_duration_seconds", labels).record(*took);
             }
-            Told::StepDownAsked(name) => {
-                counter!("lease_step_down_requests_total", self.of(name, None)).increment(1);
-            }
-            Told::Lost { id, name, reason } => {
-                // This process may hold the name again by now.
-                if self.held.get(name).is_none_or(|held| held.id == *id) {
-                    self.held.remove(name);
-                    self.not_held(name);
-                }
-                if let Some(reason) = loss(reason) {
-                    counter!("lease_losses_total", self.of(name, Some(("reason", reason)))).increment(1);
-                }
-            }
-            Told::Stuck(name) => counter!("lease_stuck_total", self.of(name, None)).increment(1),
-            Told::GivenBack(name) => counter!("lease_handovers_total", self.of(name, None)).increment(1),
+            Told::Changed { id, name, what } => self.changed(*id, name, what),
             Told::WaitBegins(name) => {
                 *self.waiting.entry(name.clone()).or_default() += 1;
                 self.show_waiting(name);
@@ -87,6 +73,29 @@ impl Figures {
                 self.waiting.retain(|_, waiting| *waiting > 0);
                 histogram!("lease_wait_duration_seconds", self.of(name, Some(("end", end)))).record(*took);
             }
+        }
+    }
+
+    fn changed(&mut self, id: u64, name: &LeaseName, what: &Transition) {
+        let figure = match what {
+            // With more than this, as `Told::Granted`.
+            Transition::Claimed => return,
+            Transition::StepDownAsked => "lease_step_down_requests_total",
+            Transition::Stuck => "lease_stuck_total",
+            Transition::GivenBack => "lease_handovers_total",
+            Transition::Lost(reason) => return self.lost(id, name, reason),
+        };
+        counter!(figure, self.of(name, None)).increment(1);
+    }
+
+    fn lost(&mut self, id: u64, name: &LeaseName, reason: &LossReason) {
+        // This process may hold the name again by now.
+        if self.held.get(name).is_none_or(|held| held.id == id) {
+            self.held.remove(name);
+            self.not_held(name);
+        }
+        if let Some(reason) = loss(reason) {
+            counter!("lease_losses_total", self.of(name, Some(("reason", reason)))).increment(1);
         }
     }
 
