@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("3.41.2"), "{error}");
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/errors.md");
-        let page = std::fs::read_to_string(page).unwrap();
+        let page = fs::read_to_string(page).unwrap();
         assert!(page.contains(&format!(": {error}\n```\n")), "not in docs/errors.md: {error}");
     }
 
