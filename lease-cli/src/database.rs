@@ -103,7 +103,7 @@ impl Database {
     async fn open_file(&self, options: SqliteOptions, path: &Path) -> Result<Store, Failure> {
         let options = options.table(&self.table).map_err(refused)?;
         // A store that is not open says by itself what could not be opened.
-        let store = options.open(path).await.map_err(|error| failure(&error.to_string(), &error))?;
+        let store = options.open(path).await.map_err(|error| failure(&error))?;
         Ok(Store(Arc::new(store)))
     }
 
@@ -144,43 +144,31 @@ impl Store {
                 self.migrate().await?;
                 self.check().await
             }
-            checked => checked.map_err(|error| self.failure("use", &error)),
+            checked => checked.map_err(|error| self.failure("use", error)),
         }
     }
 
     pub(crate) async fn migrate(&self) -> Result<(), Failure> {
-        self.0.migrate().await.map_err(|error| self.failure("create the table in", &error))
+        self.0.migrate().await.map_err(|error| self.failure("create the table in", error))
     }
 
     pub(crate) async fn check(&self) -> Result<(), Failure> {
-        self.0.check().await.map_err(|error| self.failure("use", &error))
+        self.0.check().await.map_err(|error| self.failure("use", error))
     }
 
     /// What to say of an error: `cannot use SQLite file /x: ...`.
-    pub(crate) fn failure(&self, what: &str, error: &StoreError) -> Failure {
-        failure(&format!("cannot {what} {}: {error}", self.0.describe()), error)
+    pub(crate) fn failure(&self, what: &str, error: StoreError) -> Failure {
+        failure(&error.in_context(format_args!("cannot {what} {}", self.0.describe())))
     }
 }
 
-fn failure(message: &str, error: &StoreError) -> Failure {
-    let advice = match error.kind() {
-        // It says so itself.
-        ErrorKind::Schema if message.contains("migrate()") => String::new(),
-        ErrorKind::Schema => " (`lease schema` prints the table that it takes)".to_owned(),
-        ErrorKind::Denied if message.starts_with("cannot open SQLite") => {
-            " (let this user read and write the file and its folder)".to_owned()
-        }
-        ErrorKind::Denied => {
-            " (see that user and password are right, and may SELECT, INSERT and UPDATE the lease table; \
-             where there is none yet, somebody who may create tables runs `lease migrate`)"
-                .to_owned()
-        }
-        // They say so themselves.
-        ErrorKind::Unavailable if message.ends_with("make it first") => String::new(),
-        ErrorKind::Invalid if message.contains("; ") => String::new(),
-        kind => format!(" ({})", kind.advice()),
+/// What to say of an error that says by itself what could not be done.
+fn failure(error: &StoreError) -> Failure {
+    let message = match error.advice() {
+        Some(_) => error.to_string(),
+        None => format!("{error} ({})", error.kind().advice()),
     };
-    Failure { may_pass: error.kind().retry_helps(), ..Failure::new(DATABASE, format!("{message}{advice}")) }
+    Failure { may_pass: error.kind().retry_helps(), ..Failure::new(DATABASE, message) }
 }
 
 /// The XDG base directory specification has it that a relative folder is to be ignored.

@@ -61,7 +61,7 @@ pub(crate) async fn pages(store: &Store, prefix: &str) -> Result<Vec<Listing>, F
     let mut page = Page { prefix: prefix.to_owned(), limit: PAGE, ..Page::default() };
     loop {
         let listing = store.0.list(&page, ATTEMPT).await;
-        let listing = listing.map_err(|error| store.failure("list the leases in", &error))?;
+        let listing = listing.map_err(|error| store.failure("list the leases in", error))?;
         page.after = listing.rows.last().map(|row| row.name.clone());
         let is_last = listing.rows.len() < PAGE as usize;
         pages.push(listing);

@@ -4,7 +4,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use lease_core::clock::sleep_until;
-use lease_core::{HostProbe, Instance, Leases, ProcessFacts, Refusal, Timings, Watched};
+use lease_core::{HostProbe, Instance, Leases, ProcessFacts, Refusal, Standing, Timings, Watched};
 use tokio::time::sleep;
 
 use crate::args::RunArguments;
@@ -191,7 +191,14 @@ async fn say_by_whom(held: &Refusal, arguments: &RunArguments) {
         arguments.slot.map(|slot| format!("not run for {}: ", instant::text(slot))).unwrap_or_default();
     match held.holder().await {
         // Whoever it is, shown whole.
-        Ok(seen) => say_unmasked(&format!("{what}{}", refusal(&seen, again))),
+        Ok(seen) => {
+            let then = if seen.standing() == Standing::Held {
+                format!("; {again}; `lease resign` asks it to step down")
+            } else {
+                String::new()
+            };
+            say_unmasked(&format!("{what}{}{then}", refusal(&seen, again)));
+        }
         Err(error) => say(&format!(
             "{what}{:?} is held by somebody else; by whom, cannot be read: {error}",
             held.name()

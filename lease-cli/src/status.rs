@@ -31,7 +31,7 @@ pub(crate) async fn status(arguments: &StatusArguments) -> Result<u8, Failure> {
 /// Reads one row and the database's clock.
 pub(crate) async fn inspect(store: &Store, name: &LeaseName) -> Result<Inspection, Failure> {
     let seen = store.0.inspect(name, ATTEMPT).await;
-    seen.map_err(|error| store.failure(&format!("read lease {name:?} in"), &error))
+    seen.map_err(|error| store.failure(&format!("read lease {name:?} in"), error))
 }
 
 /// The name that was given. A URL with a password is taken for a slip: a name is shown to everybody.

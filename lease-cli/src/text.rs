@@ -47,7 +47,7 @@ pub(crate) fn without_password_of(given: &str, text: &str) -> String {
 
 /// The text with what a store advises a program said as one advises its user.
 pub(crate) fn for_users(text: &str) -> String {
-    text.replace("migrate()", "`lease migrate`")
+    text.replace("migrate()", "`lease migrate`").replace("with table()", "with --table")
 }
 
 /// The text without the passwords of the URLs in it.

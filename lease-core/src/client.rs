@@ -127,13 +127,13 @@ impl Client {
         name: &LeaseName,
         error: Arc<StoreError>,
     ) -> Error {
-        let database = self.setup.database.clone();
+        let database = self.store.describe();
         Error::store(Asked { what: what.into(), name: Some(name.clone()), database }, error)
     }
 
     /// The failure of a question about several names at once.
     pub(crate) fn store_error_of_many(&self, what: &'static str, error: StoreError) -> Error {
-        let database = self.setup.database.clone();
+        let database = self.store.describe();
         Error::store(Asked { what: what.into(), name: None, database }, Arc::new(error))
     }
 }

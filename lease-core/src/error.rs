@@ -62,11 +62,13 @@ impl ErrorKind {
                 "the database takes no writes; use the primary, or a file and folder that can be written"
             }
             Self::Full => "free some room, then try again",
-            Self::Denied => "grant the login or the file's user the right to read and write the lease table",
+            Self::Denied => {
+                "see that the user and the password are right, and that the user may read and write the lease table"
+            }
             Self::Schema => "create or upgrade the table with migrate()",
             Self::Unsupported => "use a supported database, version and place",
             Self::NotDurable => "turn durable commits on",
-            Self::Damaged => "restore or repair the database; nothing was changed",
+            Self::Damaged => "repair the database or restore it; nothing was changed",
             Self::Replaced => "claim again: the lease in the database that was replaced is void",
             Self::Invalid => "correct it; no statement was sent",
             Self::Closed => "claim before close() is called",
@@ -87,62 +89,95 @@ pub enum Effect {
     Unknown,
 }
 
-/// An error of a store.
+/// An error of a store: what happened and, after a semicolon, what to do about it where more is known than its kind tells.
 ///
 /// It never says that a lease is lost: only the answer "no row matched" does.
-#[derive(Debug)]
-pub struct StoreError {
+#[derive(Debug, Clone)]
+pub struct StoreError(Box<Parts>);
+
+#[derive(Debug, Clone)]
+struct Parts {
     kind: ErrorKind,
     effect: Effect,
     message: String,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    advice: Option<Cow<'static, str>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl StoreError {
     /// An error with unknown effect. `message` is one line that holds no password.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, effect: Effect::Unknown, message: message.into(), source: None }
+        let message = message.into();
+        Self(Box::new(Parts { kind, effect: Effect::Unknown, message, advice: None, source: None }))
     }
 
     /// The same error, of a statement that surely changed nothing and will not.
     #[must_use]
     pub fn without_effect(mut self) -> Self {
-        self.effect = Effect::None;
+        self.0.effect = Effect::None;
         self
     }
 
     pub(crate) fn with_unknown_effect(mut self) -> Self {
-        self.effect = Effect::Unknown;
+        self.0.effect = Effect::Unknown;
+        self
+    }
+
+    /// The same error with what to do about it, as the end of a sentence, in place of [`ErrorKind::advice`].
+    #[must_use]
+    pub fn with_advice(mut self, advice: impl Into<Cow<'static, str>>) -> Self {
+        self.0.advice = Some(advice.into());
         self
     }
 
     /// The same error with the driver's own as its source.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
+        self
+    }
+
+    /// The same error, its message begun with what was tried: `context: message`.
+    #[must_use]
+    pub fn in_context(mut self, context: impl fmt::Display) -> Self {
+        self.0.message = format!("{context}: {}", self.0.message);
         self
     }
 
     /// What went wrong, to match on.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.0.kind
     }
 
     /// Whether the statement can have changed the row.
     pub fn effect(&self) -> Effect {
-        self.effect
+        self.0.effect
+    }
+
+    /// What happened, without what to do about it.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What to do about it, if more is known than [`ErrorKind::advice`] tells.
+    pub fn advice(&self) -> Option<&str> {
+        self.0.advice.as_deref()
     }
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.0.message)?;
+        match &self.0.advice {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
     }
 }
 
 impl StdError for StoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.0.source.as_deref().map(|source| source as _)
     }
 }
 
@@ -200,7 +235,12 @@ impl fmt::Display for Error {
                 if let Some(name) = name {
                     write!(f, "{name:?} ")?;
                 }
-                write!(f, "in {database}: {source} ({})", source.kind().advice())
+                write!(f, "in {database}: {source}")?;
+                // Unless it says so itself.
+                match source.advice() {
+                    Some(_) => Ok(()),
+                    None => write!(f, " ({})", source.kind().advice()),
+                }
             }
             Inner::Name(invalid) => invalid.fmt(f),
             Inner::Timings(invalid) => invalid.fmt(f),
@@ -265,6 +305,29 @@ mod tests {
         );
         assert_eq!(error.kind(), ErrorKind::Full);
         assert!(!error.retry_helps());
+    }
+
+    #[test]
+    fn what_a_store_advises_stands_in_place_of_what_its_kind_does() {
+        let asked = Asked { what: "list leases".into(), name: None, database: "SQLite file /x".to_owned() };
+        let error = StoreError::new(ErrorKind::Schema, "the table is missing").with_advice("run migrate()");
+        assert_eq!((error.message(), error.advice()), ("the table is missing", Some("run migrate()")));
+        assert_eq!(
+            Error::store(asked, Arc::new(error)).to_string(),
+            "cannot list leases in SQLite file /x: the table is missing; run migrate()"
+        );
+    }
+
+    #[test]
+    fn a_context_takes_nothing_from_an_error() {
+        let error = StoreError::new(ErrorKind::Denied, "it may not be read")
+            .with_advice("make it readable")
+            .with_source(std::io::Error::other("the system's words"))
+            .without_effect()
+            .in_context("cannot open /x");
+        assert_eq!(error.to_string(), "cannot open /x: it may not be read; make it readable");
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Denied, Effect::None));
+        assert_eq!(error.source().unwrap().to_string(), "the system's words");
     }
 
     #[test]

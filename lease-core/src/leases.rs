@@ -165,7 +165,7 @@ impl Leases {
 
 impl fmt::Debug for Leases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leases").field("database", &self.0.setup.database).finish_non_exhaustive()
+        f.debug_struct("Leases").field("database", &self.0.store.describe()).finish_non_exhaustive()
     }
 }
 
@@ -175,7 +175,7 @@ impl Client {
     }
 
     pub(crate) fn sighting(&self, name: LeaseName, seen: Inspection) -> Sighting {
-        Sighting::new(name, self.setup.database.clone(), seen)
+        Sighting::new(name, self.store.describe(), seen)
     }
 
     pub(crate) async fn inspect(&self, name: &LeaseName) -> Result<Inspection, Error> {
@@ -233,8 +233,8 @@ impl Refusal {
     }
 
     /// Where it is held, as [`LeaseStore::describe`] says.
-    pub fn database(&self) -> &str {
-        &self.client.setup.database
+    pub fn database(&self) -> String {
+        self.client.store.describe()
     }
 
     /// Reads who holds it, with one statement. It may have changed hands or been released since the refusal.
@@ -368,7 +368,7 @@ impl LeasesBuilder {
         let events = self.on_event.map_or_else(|| Ok(Events::default()), Events::start).map_err(|error| {
             Error::own(ErrorKind::Runtime, format!("cannot start the thread of the event hook: {error}"))
         })?;
-        let (timings, on_stuck, database) = (self.timings, self.on_stuck, self.store.describe());
+        let (timings, on_stuck) = (self.timings, self.on_stuck);
         let randomness = self.randomness;
         #[cfg(feature = "metrics")]
         let meter = {
@@ -379,7 +379,7 @@ impl LeasesBuilder {
         };
         #[cfg(not(feature = "metrics"))]
         let meter = Meter::default();
-        let setup = Arc::new(Setup { timings, clock, on_stuck, events, meter, randomness, database });
+        let setup = Arc::new(Setup { timings, clock, on_stuck, events, meter, randomness });
         let (runtime, commands) = driver::start(&self.store, &setup, self.own_thread)?;
         let instance = self.instance.unwrap_or_else(Instance::current);
         Ok(Leases(Arc::new(Client::new(self.store, setup, instance, self.probe, (runtime, commands)))))

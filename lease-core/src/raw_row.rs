@@ -76,7 +76,18 @@ pub fn slot_of(name: &str, column: &str, ms: i64) -> Result<Option<Slot>, StoreE
 pub fn damaged(name: &str, column: &str, found: &str) -> StoreError {
     let row = if name.is_empty() { "a row".to_owned() } else { format!("the row of {name:?}") };
     let message = format!("{row} holds {found} in column {column}, which no lease store writes");
-    StoreError::new(ErrorKind::Damaged, message)
+    let mend = match column {
+        "name" => "delete the row, for no lease can have that name",
+        // Not of a lease, but of the database's own tables.
+        _ if name.is_empty() => ErrorKind::Damaged.advice(),
+        "holder" => {
+            "stop what uses the name, then set expires_at_ms to 0: the next claim writes the row anew"
+        }
+        _ => {
+            "stop what uses the name, wait a ttl, then set the column to what stood there; a row that is deleted begins again with term 1"
+        }
+    };
+    StoreError::new(ErrorKind::Damaged, message).with_advice(mend)
 }
 
 #[cfg(test)]
@@ -123,8 +134,8 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Damaged);
             error.to_string()
         };
-        let says = "the row of \"nightly\" holds -1 in column slot_ms, which no lease store writes";
-        assert_eq!(error(RawRow { slot_ms: -1, ..raw() }), says);
+        let says = "the row of \"nightly\" holds -1 in column slot_ms, which no lease store writes; stop what uses the name, wait a ttl, ";
+        assert!(error(RawRow { slot_ms: -1, ..raw() }).starts_with(says));
         assert!(error(RawRow { term: 0, ..raw() }).contains("0 in column term"));
         assert!(error(RawRow { ttl_ms: -4, ..raw() }).contains("-4 in column ttl_ms"));
         assert!(error(RawRow { holder: "x".to_owned(), ..raw() }).contains("\"x\" in column holder"));

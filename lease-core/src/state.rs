@@ -76,8 +76,6 @@ pub(crate) struct Setup {
     pub(crate) events: Events,
     pub(crate) meter: Meter,
     pub(crate) randomness: Randomness,
-    /// The place, for messages.
-    pub(crate) database: String,
 }
 
 /// One lease of this process, from the grant to the end of the process's interest in it.

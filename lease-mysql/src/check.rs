@@ -27,24 +27,21 @@ pub(crate) async fn look(lent: &mut Lent, table: &Identifier) -> Result<(), Stor
 
 /// Judges `sql::SERVER_STATE`.
 fn is_durable([flush, binlog, sync_binlog]: [i64; 3], format: &str) -> Result<(), StoreError> {
-    let (kind, message) = if !matches!(flush, 1 | 3) {
-        let message = format!(
-            "commits would not survive a crash: innodb_flush_log_at_trx_commit is {flush}; set it to 1"
-        );
-        (ErrorKind::NotDurable, message)
+    let (kind, message, advice) = if !matches!(flush, 1 | 3) {
+        let message = format!("commits would not survive a crash: innodb_flush_log_at_trx_commit is {flush}");
+        (ErrorKind::NotDurable, message, "set it to 1")
     } else if binlog != 0 && sync_binlog != 1 {
         let message = format!(
-            "commits would not survive a power cut: the binary log is on and sync_binlog is {sync_binlog}; set it to 1"
+            "commits would not survive a power cut: the binary log is on and sync_binlog is {sync_binlog}"
         );
-        (ErrorKind::NotDurable, message)
+        (ErrorKind::NotDurable, message, "set it to 1")
     } else if binlog != 0 && format.eq_ignore_ascii_case("STATEMENT") {
-        let message =
-            "binlog_format is STATEMENT, which cannot log row locks; set it to ROW or MIXED".to_owned();
-        (ErrorKind::Unsupported, message)
+        let message = "binlog_format is STATEMENT, which cannot log row locks".to_owned();
+        (ErrorKind::Unsupported, message, "set it to ROW or MIXED")
     } else {
         return Ok(());
     };
-    Err(StoreError::new(kind, message).without_effect())
+    Err(StoreError::new(kind, message).with_advice(advice).without_effect())
 }
 
 /// A claim, a renewal and a rollback: the rights are there, the server takes writes, the table takes the row, and no trigger

@@ -221,13 +221,15 @@ impl Connections {
         // After a wait for a lock that took longer than there is time left, the server would still be waiting when the
         // caller has left.
         if let Some(failed) = before().as_ref().filter(|failed| limit.left() < failed.waited) {
-            return Err(failed.again());
+            return Err(failed.error.clone().without_effect());
         }
         let mut sent = Instant::now();
         let lent = match self.lend(lane, limit).await {
             Some(lent) => lent.map_err(StoreError::without_effect),
             // What has kept the call from its answer until now says more than that time is up.
-            None => Err(before().as_ref().map_or_else(no_connection, Failed::again)),
+            None => Err(before()
+                .as_ref()
+                .map_or_else(no_connection, |failed| failed.error.clone().without_effect())),
         };
         let answer = match lent {
             Ok(mut lent) => {
@@ -241,7 +243,7 @@ impl Connections {
         if let Err(error) = &answer {
             let is_wait = error::number(error) == Some(error::LOCK_WAIT_TIMEOUT);
             let waited = if is_wait { sent.elapsed() } else { Duration::ZERO };
-            *before() = Some(Failed { kind: error.kind(), message: error.to_string(), waited });
+            *before() = Some(Failed { error: error.clone(), waited });
         }
         answer
     }
@@ -301,17 +303,9 @@ fn close_what_is_stale(lanes: &[managed::Pool<Opener>]) {
 
 /// How the last try of a call failed.
 struct Failed {
-    kind: ErrorKind,
-    message: String,
+    error: StoreError,
     /// How long it had waited for a lock.
     waited: Duration,
-}
-
-impl Failed {
-    /// The same error of a try that sent nothing.
-    fn again(&self) -> StoreError {
-        StoreError::new(self.kind, self.message.clone()).without_effect()
-    }
 }
 
 fn no_connection() -> StoreError {

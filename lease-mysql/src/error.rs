@@ -44,7 +44,7 @@ impl From<Failure> for StoreError {
 pub(crate) fn of_opening(error: Error, with_tls: bool) -> StoreError {
     match &error {
         Error::Io(IoError::Io(io)) if with_tls && io.kind() == std::io::ErrorKind::InvalidData => {
-            none(ErrorKind::Denied, NO_TLS).of(error)
+            NO_TLS.of(error)
         }
         _ => Failure::from(error).into(),
     }
@@ -62,7 +62,10 @@ impl Class {
             (_, Some(says)) => format!("{says} ({words})"),
             (_, None) => format!("the MySQL driver failed: {words}"),
         };
-        let classified = StoreError::new(class.kind, message).with_source(error);
+        let mut classified = StoreError::new(class.kind, message).with_source(error);
+        if let Some(advice) = class.advice {
+            classified = classified.with_advice(advice);
+        }
         match class.effect {
             Effect::None => classified.without_effect(),
             Effect::Unknown => classified,
@@ -129,6 +132,14 @@ struct Class {
     effect: Effect,
     /// `None`: the other side's own words say more.
     says: Option<&'static str>,
+    /// `None`: the kind's own says all.
+    advice: Option<&'static str>,
+}
+
+impl Class {
+    const fn advise(self, advice: &'static str) -> Self {
+        Self { advice: Some(advice), ..self }
+    }
 }
 
 fn classify(number: u16) -> Class {
@@ -138,7 +149,7 @@ fn classify(number: u16) -> Class {
 
 fn classify_driver(error: &Error) -> Class {
     match error {
-        Error::Io(IoError::Tls(_)) => none(ErrorKind::Denied, NO_TLS),
+        Error::Io(IoError::Tls(_)) => NO_TLS,
         // A packet that makes no sense.
         Error::Io(IoError::Io(io)) if io.kind() == std::io::ErrorKind::InvalidData => UNKNOWN,
         Error::Io(IoError::Io(_))
@@ -147,6 +158,7 @@ fn classify_driver(error: &Error) -> Class {
         }
         Error::Driver(DriverError::NoClientSslFlagFromServer) => {
             none(ErrorKind::Denied, "the server offers no TLS, and ssl-mode asks for it")
+                .advise("have the server offer TLS, or set another ssl-mode")
         }
         Error::Driver(
             DriverError::UnknownAuthPlugin { .. }
@@ -155,26 +167,33 @@ fn classify_driver(error: &Error) -> Class {
         ) => none(
             ErrorKind::Denied,
             "the server refuses the login, or asks this user for it by a method that is not supported",
-        ),
+        )
+        .advise("see that user and password are right, or give the user another authentication plugin"),
         Error::Driver(DriverError::PacketTooLarge) => none(ErrorKind::Other, "the statement is too large"),
         Error::Url(_) => none(ErrorKind::Invalid, "the URL or driver configuration cannot be used"),
         _ => UNKNOWN,
     }
 }
 
-const NO_TLS: &str =
-    "no TLS connection: see the server's certificate, ssl-mode, ssl-ca, ssl-cert and ssl-key";
+const NO_TLS: Class = none(ErrorKind::Denied, "no TLS connection")
+    .advise("see the server's certificate, ssl-mode, ssl-ca, ssl-cert and ssl-key");
 
-const UNKNOWN: Class = Class { kind: ErrorKind::Other, effect: Effect::Unknown, says: None };
+const GRANT: &str = "grant the user SELECT, INSERT and UPDATE on the lease table; where there is none yet, somebody who may create \
+                     tables runs migrate()";
+pub(crate) const USE_PRIMARY: &str = "give the URL of the primary";
+pub(crate) const MIGRATE: &str = "run migrate()";
+pub(crate) const ANOTHER_TABLE: &str = "choose another name with table()";
+
+const UNKNOWN: Class = Class { kind: ErrorKind::Other, effect: Effect::Unknown, says: None, advice: None };
 
 /// The server refused the statement, or rolled it back: InnoDB undoes the whole of a statement that fails.
 const fn none(kind: ErrorKind, says: &'static str) -> Class {
-    Class { kind, effect: Effect::None, says: Some(says) }
+    Class { kind, effect: Effect::None, says: Some(says), advice: None }
 }
 
 /// The statement may have been committed all the same.
 const fn unknown(kind: ErrorKind, says: &'static str) -> Class {
-    Class { kind, effect: Effect::Unknown, says: Some(says) }
+    Class { kind, effect: Effect::Unknown, says: Some(says), advice: None }
 }
 
 /// <https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html>,
@@ -188,26 +207,49 @@ const CLASSES: &[(&[u16], Class)] = &[
     ),
     // `read_only`, `super_read_only` and other options; a read-only transaction; InnoDB read-only, as servers
     // and versions say it.
-    (&[1290, 1792, 1836, 1036, 1874], none(ErrorKind::ReadOnly, "the server takes no writes")),
+    (
+        &[1290, 1792, 1836, 1036, 1874],
+        none(ErrorKind::ReadOnly, "the server takes no writes").advise(USE_PRIMARY),
+    ),
     (
         &[IN_TRANSACTION],
-        none(ErrorKind::Unavailable, "somebody has left a transaction open on a connection of the pool"),
+        none(ErrorKind::Unavailable, "somebody has left a transaction open on a connection of the pool")
+            .advise("end every transaction before its connection goes back to the pool"),
     ),
-    (&[1045, 1698], none(ErrorKind::Denied, "the server refuses the login")),
-    (&[1820, 1862], none(ErrorKind::Denied, "the user's password has expired")),
-    (&[3118, 4151], none(ErrorKind::Denied, "the user's account is locked")),
-    (&[3159, 4164], none(ErrorKind::Denied, "the server wants TLS: set ssl-mode=REQUIRED or stricter")),
-    (&[1044], none(ErrorKind::Denied, "the user may not use the database")),
-    // To write; to end another user's session.
-    (&[1142, 1143, 1227, 1370, 1095], none(ErrorKind::Denied, "the user lacks a right")),
-    (&[1049], none(ErrorKind::Schema, "the database does not exist; create it, then run migrate()")),
-    (&[1046], none(ErrorKind::Invalid, "no database is chosen; name it in the URL")),
-    (&[NO_SUCH_TABLE], none(ErrorKind::Schema, "the lease table is missing; run migrate()")),
-    (&[1054], none(ErrorKind::Schema, "the lease table lacks a column; run migrate()")),
+    (
+        &[1045, 1698],
+        none(ErrorKind::Denied, "the server refuses the login")
+            .advise("see that user and password are right, and that the user may log in from this host"),
+    ),
+    (
+        &[1820, 1862],
+        none(ErrorKind::Denied, "the user's password has expired").advise("give the user a new one"),
+    ),
+    (&[3118, 4151], none(ErrorKind::Denied, "the user's account is locked").advise("unlock it")),
+    (
+        &[3159, 4164],
+        none(ErrorKind::Denied, "the server wants TLS").advise("set ssl-mode=REQUIRED or stricter"),
+    ),
+    (&[1044], none(ErrorKind::Denied, "the user may not use the database").advise(GRANT)),
+    // To write.
+    (&[1142, 1143, 1227, 1370], none(ErrorKind::Denied, "the user lacks a right").advise(GRANT)),
+    (
+        &[1095],
+        none(ErrorKind::Denied, "the session to be ended is another user's")
+            .advise("use one user for all that work under the lease"),
+    ),
+    (
+        &[1049],
+        none(ErrorKind::Schema, "the database does not exist")
+            .advise("create it, then run migrate(); or correct the URL"),
+    ),
+    (&[1046], none(ErrorKind::Invalid, "no database is chosen").advise("name it in the URL")),
+    (&[NO_SUCH_TABLE], none(ErrorKind::Schema, "the lease table is missing").advise(MIGRATE)),
+    (&[1054], none(ErrorKind::Schema, "the lease table lacks a column").advise(MIGRATE)),
     // Not null without a default; a value does not fit the column (three ways); a view; no primary key.
     (
         &[1048, 1364, 1265, 1366, 1406, 1288, 1347, 1356, 1471, 1176],
-        none(ErrorKind::Schema, "the table is not a lease table as migrate() makes it"),
+        none(ErrorKind::Schema, "the table is not a lease table").advise(ANOTHER_TABLE),
     ),
     // Out of range, two ways; a CHECK of MySQL and of MariaDB.
     (
@@ -224,7 +266,8 @@ const CLASSES: &[(&[u16], Class)] = &[
     (&[1064, 1235, 1305, 1115, 1193], none(ErrorKind::Unsupported, "the server does not take the statement")),
     (
         &[1665],
-        none(ErrorKind::Unsupported, "binlog_format=STATEMENT cannot log row locks; set it to ROW or MIXED"),
+        none(ErrorKind::Unsupported, "binlog_format=STATEMENT cannot log row locks")
+            .advise("set it to ROW or MIXED"),
     ),
     // Of the server, and of the user, twice.
     (&[1037, 1038, 1041, 1135], none(ErrorKind::Unavailable, "the server has no memory or thread to spare")),
@@ -232,7 +275,11 @@ const CLASSES: &[(&[u16], Class)] = &[
     (&[1461], none(ErrorKind::Unavailable, "the server has no prepared statement to spare")),
     (&[3032], none(ErrorKind::Unavailable, "the server is in offline mode")),
     (&[1047], none(ErrorKind::Unavailable, "the node is not ready (Galera)")),
-    (&[1129, 1130], none(ErrorKind::Denied, "the server refuses connections from this host")),
+    (
+        &[1129, 1130],
+        none(ErrorKind::Denied, "the server refuses connections from this host")
+            .advise("create the user for this host too; a host that is blocked for its errors is let in again by FLUSH HOSTS"),
+    ),
     // The connection had been idle too long: it was closed before the statement came.
     (&[4031], none(ErrorKind::Unavailable, "the server had closed the idle connection")),
     // Shutdown; killed; the network, as seen by the server.

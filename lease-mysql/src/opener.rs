@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::connection::send_many;
-use crate::error::{Failure, of_opening};
+use crate::error::{Failure, USE_PRIMARY, of_opening};
 use crate::product::{Product, recognize};
 use crate::row::{Answer, integer, no_row, string};
 use crate::sql;
@@ -149,6 +149,7 @@ async fn addresses(opts: &Opts) -> Result<Vec<Option<IpAddr>>, StoreError> {
 
 fn unreachable(why: &str) -> StoreError {
     StoreError::new(ErrorKind::Unavailable, format!("the server's host is not found: {why}"))
+        .with_advice("see the host in the URL, and how this machine resolves names")
 }
 
 async fn open_at(target: Target, ip: Option<IpAddr>) -> Result<(Conn, Product), StoreError> {
@@ -202,8 +203,8 @@ pub(crate) fn takes_writes(answers: &[Answer]) -> Result<(), StoreError> {
     if integer(row, 0, "", "of the server's variables")? == 0 {
         return Ok(());
     }
-    let message = "the server is read-only: a replica, or a primary that was demoted; use the primary";
-    Err(StoreError::new(ErrorKind::ReadOnly, message).without_effect())
+    let message = "the server is read-only: a replica, or a primary that was demoted";
+    Err(StoreError::new(ErrorKind::ReadOnly, message).with_advice(USE_PRIMARY).without_effect())
 }
 
 #[cfg(test)]

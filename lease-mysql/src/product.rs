@@ -51,7 +51,7 @@ pub(crate) fn recognize(version: &str, comment: &str) -> Result<Product, StoreEr
     let all = format!("{version} {comment}").to_ascii_lowercase();
     let shown: String = version.chars().filter(|c| !c.is_control()).take(60).collect();
     if let Some((_, name)) = OTHERS.iter().find(|(sign, _)| all.contains(sign)) {
-        return Err(unsupported(&format!("{name} ({shown}), not MySQL or MariaDB")));
+        return Err(unsupported(&format!("{name} ({shown})"), "use MySQL or MariaDB".to_owned()));
     }
     let product = if all.contains("mariadb") { Product::MariaDb } else { Product::MySql };
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|digits| digits.parse().unwrap_or(0));
@@ -59,7 +59,7 @@ pub(crate) fn recognize(version: &str, comment: &str) -> Result<Product, StoreEr
     let oldest = product.oldest();
     if found < oldest {
         let (name, (major, minor)) = (product.name(), oldest);
-        return Err(unsupported(&format!("{name} {shown}, and leases need {major}.{minor} or later")));
+        return Err(unsupported(&format!("{name} {shown}"), format!("use {name} {major}.{minor} or later")));
     }
     Ok(product)
 }
@@ -78,8 +78,9 @@ pub(crate) fn has_snapshot_isolation(version: (u16, u16, u16)) -> bool {
     }
 }
 
-fn unsupported(what: &str) -> StoreError {
-    StoreError::new(ErrorKind::Unsupported, format!("the server is {what}")).without_effect()
+fn unsupported(what: &str, advice: String) -> StoreError {
+    let message = format!("the server cannot carry leases: it is {what}");
+    StoreError::new(ErrorKind::Unsupported, message).with_advice(advice).without_effect()
 }
 
 #[cfg(test)]
@@ -124,16 +125,16 @@ mod tests {
     #[test]
     fn others_and_old_ones_are_refused_by_name() {
         for (version, comment, says) in [
-            ("8.0.32-clickhouse", "", "ClickHouse (8.0.32-clickhouse), not MySQL"),
+            ("8.0.32-clickhouse", "", "it is ClickHouse (8.0.32-clickhouse); use MySQL"),
             ("24.8.4.13", "ClickHouse 24.8.4.13", "ClickHouse"),
             ("8.0.11-TiDB-v7.5.0", "TiDB Server (Apache License 2.0)", "TiDB"),
             ("8.0.30-Vitess", "", "Vitess"),
-            ("5.7.44-log", "MySQL Community Server", "MySQL 5.7.44-log, and leases need 8.4 or later"),
-            ("8.0.41", "MySQL Community Server - GPL", "leases need 8.4"),
-            ("10.5.29-MariaDB-log", "", "MariaDB 10.5.29-MariaDB-log, and leases need 10.6 or later"),
+            ("5.7.44-log", "MySQL Community Server", "MySQL 5.7.44-log; use MySQL 8.4 or later"),
+            ("8.0.41", "MySQL Community Server - GPL", "use MySQL 8.4"),
+            ("10.5.29-MariaDB-log", "", "MariaDB 10.5.29-MariaDB-log; use MariaDB 10.6 or later"),
             ("5.7.99", "StarRocks version 3", "StarRocks"),
-            ("", "", "MySQL , and leases need 8.4"),
-            ("99999999999999999999.1", "", "leases need 8.4"),
+            ("", "", "MySQL ; use MySQL 8.4"),
+            ("99999999999999999999.1", "", "use MySQL 8.4"),
             ("two\nlines", "", "MySQL twolines"),
         ] {
             let error = recognize(version, comment).unwrap_err();

@@ -75,8 +75,8 @@ impl Shape {
             return Some(foreign);
         }
         let missing = self.missing().next()?;
-        let message = format!("table {table} has no column {}; run migrate()", name_of(missing));
-        Some(StoreError::new(ErrorKind::Schema, message).without_effect())
+        let message = format!("table {table} has no column {:?}", name_of(missing));
+        Some(StoreError::new(ErrorKind::Schema, message).with_advice(error::MIGRATE).without_effect())
     }
 
     /// Says by what this cannot even be an older lease table. Such a table is never altered.
@@ -91,9 +91,8 @@ impl Shape {
                 self.foreign_key().or_else(by_column).or_else(|| self.no_key())?
             }
         };
-        let message =
-            format!("{table} is not a lease table: {why}; choose another table name, or another database");
-        Some(StoreError::new(ErrorKind::Schema, message).without_effect())
+        let message = format!("{table} is not a lease table: {why}");
+        Some(StoreError::new(ErrorKind::Schema, message).with_advice(error::ANOTHER_TABLE).without_effect())
     }
 
     /// A unique key that is not the name: two names might then be one, or a claim be refused for another name's sake.
@@ -124,7 +123,7 @@ impl Shape {
             }
             Some(column) if !column.not_null => Some(format!("column {name} can be NULL")),
             // What every version has had since the first carries no default.
-            None if !definition.contains("DEFAULT") => Some(format!("it has no column {name}")),
+            None if !definition.contains("DEFAULT") => Some(format!("it has no column {name:?}")),
             _ => None,
         }
     }
@@ -192,6 +191,6 @@ async fn lock(lent: &mut Lent, named: Values) -> Result<(), StoreError> {
     if row.is_some_and(|row| integer(row, 0, "", "of the lock").is_ok_and(|had| had == 1)) {
         return Ok(());
     }
-    let message = "another process is migrating the table";
-    Err(StoreError::new(ErrorKind::Busy, message).without_effect())
+    let error = StoreError::new(ErrorKind::Busy, "another process is migrating the table");
+    Err(error.with_advice("try again when it has ended").without_effect())
 }

@@ -161,10 +161,9 @@ impl MysqlStore {
         }
         match connections.database() {
             Some(database) => Ok(sql::qualified(database, self.table())),
-            None => {
-                Err(StoreError::new(ErrorKind::Invalid, "the store's pool is in no database")
-                    .without_effect())
-            }
+            None => Err(StoreError::new(ErrorKind::Invalid, "the store's pool is in no database")
+                .with_advice("name one in the pool's options")
+                .without_effect()),
         }
     }
 

@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 
 use crate::connection::{begin, tell};
 use crate::connections::{Connections, Lane};
-use crate::error::of_statement;
+use crate::error::{USE_UTF8, of_statement};
 use crate::options::Table;
 use crate::row::{Question, Row, cell, claim_values};
 use crate::{product, schema, sql};
@@ -25,8 +25,8 @@ pub(crate) async fn check(connections: &Connections, limit: &Limit, table: &Tabl
     let missing =
         missing.iter().map(|row| cell(row, 0, "", "privilege")).collect::<Result<Vec<String>, _>>()?;
     if !missing.is_empty() {
-        let message = format!("the role lacks rights; GRANT {}", missing.join("; GRANT "));
-        return Err(StoreError::new(ErrorKind::Denied, message));
+        let advice = format!("have the owner GRANT {} to the role", missing.join(" and GRANT "));
+        return Err(StoreError::new(ErrorKind::Denied, "the role lacks rights").with_advice(advice));
     }
     let trial = trial_claim()?;
     let lent = connections.lend(Lane::Other, limit).await?;
@@ -39,23 +39,29 @@ fn can_be_relied_on(facts: &Row) -> Result<(), StoreError> {
     product::is_supported(&text(0)?)?;
     let encoding = text(1)?;
     if encoding != "UTF8" {
-        let message = format!("the database's encoding is {encoding}; leases need UTF8");
-        return Err(StoreError::new(ErrorKind::Unsupported, message));
+        let message = format!("the database's encoding is {encoding}, not UTF8");
+        return Err(StoreError::new(ErrorKind::Unsupported, message).with_advice(USE_UTF8));
     }
     is_durable(&text(2)?, &text(3)?)
 }
 
 fn is_durable(fsync: &str, synchronous_commit: &str) -> Result<(), StoreError> {
-    let problem = if fsync != "on" {
-        format!("fsync is {fsync} on the server, so a crash can damage the database; set it to on")
+    let (problem, advice) = if fsync != "on" {
+        (
+            format!("fsync is {fsync} on the server, so a crash can damage the database"),
+            "set fsync to on in the server's configuration",
+        )
     } else if synchronous_commit != "on" {
-        format!(
-            "synchronous_commit is {synchronous_commit} whatever the session says, so a crash forgets claims"
+        (
+            format!(
+                "synchronous_commit is {synchronous_commit} whatever the session says, so a crash forgets claims"
+            ),
+            "find what sets it (a pooler, say), and leave it on for this user",
         )
     } else {
         return Ok(());
     };
-    Err(StoreError::new(ErrorKind::NotDurable, problem))
+    Err(StoreError::new(ErrorKind::NotDurable, problem).with_advice(advice))
 }
 
 /// A claim, a renewal and a release that are taken back: no trigger, policy, rule or column of somebody else's stands
@@ -71,10 +77,10 @@ async fn try_to_hold(client: &Client, limit: &Limit, table: &Table, trial: &Clai
     ] {
         if tell(client, &question).await?.is_empty() {
             let message = format!(
-                "a trigger or a rule on table {} swallows writes: a {what} on trial changed nothing; remove it",
+                "a trigger or a rule on table {} swallows writes: a {what} on trial changed nothing",
                 table.shown()
             );
-            return Err(StoreError::new(ErrorKind::Schema, message));
+            return Err(StoreError::new(ErrorKind::Schema, message).with_advice("remove it"));
         }
     }
     client.batch_execute(sql::ROLLBACK).await.map_err(of_statement)

@@ -10,7 +10,7 @@ use lease_core::{ErrorKind, Holder};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use crate::error::{leaves_connection, of_statement};
+use crate::error::{USE_PRIMARY, leaves_connection, of_statement};
 use crate::opener::Driven;
 use crate::row::{Question, Row};
 use crate::sql;
@@ -123,7 +123,7 @@ impl Session {
                 // Where the look knows the session, a setting is another than it was: a pooler's doing, or a configuration's that
                 // was read again. The next connection finds out.
                 if *refused.code() == SqlState::INVALID_PARAMETER_VALUE {
-                    let message = "the settings of the session are not what they were; it was closed";
+                    let message = "the settings of the session, which was closed, are not what they were";
                     let error = StoreError::new(ErrorKind::Unavailable, message).with_source(error);
                     return Asked { answer: Err(error.without_effect()), clean: false };
                 }
@@ -218,16 +218,19 @@ fn of_begin(error: tokio_postgres::Error) -> StoreError {
                 || error.as_db_error().is_some_and(|error| error.message().contains(sql::LEFT_OPEN)) =>
         {
             let message =
-                "the pool gave out a connection whose transaction had been left open; it was closed";
-            StoreError::new(ErrorKind::Unavailable, message).with_source(error).without_effect()
+                "the pool gave out a connection whose transaction had been left open, and which was closed";
+            StoreError::new(ErrorKind::Unavailable, message)
+                .with_advice("end every transaction before its connection goes back to the pool")
+                .with_source(error)
+                .without_effect()
         }
         _ => of_statement(error),
     }
 }
 
 pub(crate) fn is_standby() -> StoreError {
-    let message = "the server is a standby (in recovery); leases need the primary";
-    StoreError::new(ErrorKind::ReadOnly, message).without_effect()
+    let message = "the server is a standby (in recovery), which takes no writes";
+    StoreError::new(ErrorKind::ReadOnly, message).with_advice(USE_PRIMARY).without_effect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,10 @@ pub(crate) fn of_statement(error: Error) -> StoreError {
     let says = if class.says.is_empty() { "the server refused the statement" } else { class.says };
     let message = format!("{says} (SQLSTATE {}: {})", server.code().code(), one_line(server.message()));
     let changed_nothing = was_undone(server) && class.effect == Effect::None;
-    let classified = StoreError::new(class.kind, message).with_source(error);
+    let mut classified = StoreError::new(class.kind, message).with_source(error);
+    if !class.advice.is_empty() {
+        classified = classified.with_advice(class.advice);
+    }
     if changed_nothing { classified.without_effect() } else { classified }
 }
 
@@ -26,7 +29,11 @@ pub(crate) fn of_connecting(error: Error) -> StoreError {
     let failed = if login_failed {
         // The driver refused: no password to give, an authentication it does not know, no TLS to be had,
         // or no certificate that is trusted.
-        StoreError::new(ErrorKind::Denied, words(&error)).with_source(error)
+        StoreError::new(ErrorKind::Denied, words(&error))
+            .with_advice(
+                "see the password, how pg_hba.conf has this user log in, and sslmode and sslrootcert",
+            )
+            .with_source(error)
     } else {
         of_statement(error)
     };
@@ -92,6 +99,14 @@ struct Class {
     effect: Effect,
     /// Empty: the server's own words say all.
     says: &'static str,
+    /// Empty: the kind's own says all.
+    advice: &'static str,
+}
+
+impl Class {
+    const fn advise(self, advice: &'static str) -> Self {
+        Self { advice, ..self }
+    }
 }
 
 /// The code if the table has it, else its class (the first two characters).
@@ -101,11 +116,11 @@ fn classify(code: &str) -> Class {
 }
 
 const fn none(kind: ErrorKind, says: &'static str) -> Class {
-    Class { kind, effect: Effect::None, says }
+    Class { kind, effect: Effect::None, says, advice: "" }
 }
 
 const fn unknown(kind: ErrorKind, says: &'static str) -> Class {
-    Class { kind, effect: Effect::Unknown, says }
+    Class { kind, effect: Effect::Unknown, says, advice: "" }
 }
 
 const UNKNOWN: Class = none(ErrorKind::Other, "");
@@ -114,7 +129,18 @@ const FOREIGN_ROW: Class = none(
     ErrorKind::Damaged,
     "the row holds a value that a lease table does not, or its term has no successor",
 );
-const ENCODING: Class = none(ErrorKind::Unsupported, "the database's encoding has to be UTF8");
+const ENCODING: Class = none(ErrorKind::Unsupported, "the database's encoding is not UTF8").advise(USE_UTF8);
+/// No encoding of a database can be changed.
+pub(crate) const USE_UTF8: &str = "use a database that was created with ENCODING 'UTF8'";
+/// Without it: the login may lack the right to read, to write, or to create.
+const GRANT: &str = "grant the role SELECT, INSERT and UPDATE on the lease table; where there is none yet, somebody who may \
+                                create tables runs migrate()";
+pub(crate) const USE_PRIMARY: &str = "give the URL of the primary";
+pub(crate) const MIGRATE: &str = "run migrate()";
+pub(crate) const ANOTHER_TABLE: &str = "choose another name with table()";
+const FOREIGN_COLUMN: Class =
+    none(ErrorKind::Schema, "a column of the table has another type than a lease table's")
+        .advise(ANOTHER_TABLE);
 const GONE: Class = none(ErrorKind::Unavailable, "the server ended the connection");
 
 /// <https://www.postgresql.org/docs/current/errcodes-appendix.html>, in its order.
@@ -125,30 +151,44 @@ const CLASSES: &[(&str, Class)] = &[
     ("22003", FOREIGN_ROW),
     ("22021", ENCODING),
     ("22P05", ENCODING),
-    ("23502", none(ErrorKind::Schema, "the table has a column without a default that no lease table has")),
+    (
+        "23502",
+        none(ErrorKind::Schema, "the table has a column without a default that no lease table has")
+            .advise("give that column a default, or choose another name with table()"),
+    ),
     ("23514", FOREIGN_ROW),
-    ("25006", none(ErrorKind::ReadOnly, "the server takes no writes: it is a standby, or set to read-only")),
+    (
+        "25006",
+        none(ErrorKind::ReadOnly, "the server takes no writes: it is a standby, or set to read-only")
+            .advise(USE_PRIMARY),
+    ),
     (
         "25P03",
-        none(
-            ErrorKind::Other,
-            "the transaction stood still for longer than its idle bound; raise it or shorten the pause",
-        ),
+        none(ErrorKind::Other, "the transaction stood still for longer than its idle bound")
+            .advise("raise the bound or shorten the pause"),
     ),
-    ("28", none(ErrorKind::Denied, "the login was refused")),
-    ("3D", none(ErrorKind::Invalid, "there is no such database; create it, or correct the URL")),
-    ("3F", none(ErrorKind::Schema, "the schema is missing; create it")),
+    (
+        "28",
+        none(ErrorKind::Denied, "the login was refused")
+            .advise("see that user and password are right, and that pg_hba.conf lets the user in from here"),
+    ),
+    ("3D", none(ErrorKind::Invalid, "there is no such database").advise("create it, or correct the URL")),
+    ("3F", none(ErrorKind::Schema, "the schema is missing").advise("create it, or name another")),
     ("40", CONTENDED),
     ("40003", unknown(ErrorKind::Busy, "nobody knows how the statement ended")),
-    ("42501", none(ErrorKind::Denied, "the role lacks a right")),
-    ("42703", none(ErrorKind::Schema, "a column of the lease table is missing; run migrate()")),
-    ("42804", none(ErrorKind::Schema, "a column of the table has another type than a lease table's")),
-    ("42883", none(ErrorKind::Schema, "a column of the table has another type than a lease table's")),
-    ("42809", none(ErrorKind::Schema, "the name does not stand for a table")),
-    ("42P01", none(ErrorKind::Schema, "the lease table is missing; run migrate()")),
+    ("42501", none(ErrorKind::Denied, "the role lacks a right").advise(GRANT)),
+    ("42703", none(ErrorKind::Schema, "a column of the lease table is missing").advise(MIGRATE)),
+    ("42804", FOREIGN_COLUMN),
+    ("42883", FOREIGN_COLUMN),
+    ("42809", none(ErrorKind::Schema, "the name does not stand for a table").advise(ANOTHER_TABLE)),
+    ("42P01", none(ErrorKind::Schema, "the lease table is missing").advise(MIGRATE)),
     ("53", none(ErrorKind::Unavailable, "the server has no more to give")),
     ("53100", none(ErrorKind::Full, "the server's disk is full")),
-    ("55000", none(ErrorKind::Schema, "the name does not stand for a table that can be written")),
+    (
+        "55000",
+        none(ErrorKind::Schema, "the name does not stand for a table that can be written")
+            .advise(ANOTHER_TABLE),
+    ),
     ("55006", CONTENDED),
     ("55P03", CONTENDED),
     // Somebody cancelled it, or a timeout that was set over ours.

@@ -279,7 +279,10 @@ async fn candidates(host: &Config) -> Result<Vec<Config>, StoreError> {
     let port = host.get_ports().first().copied().unwrap_or(5432);
     let found = lookup_host((name.as_str(), port)).await.map_err(|error| {
         let message = format!("the host's address is not to be had: {error}").replace(char::is_control, " ");
-        StoreError::new(ErrorKind::Unavailable, message).with_source(error).without_effect()
+        StoreError::new(ErrorKind::Unavailable, message)
+            .with_advice("see the host in the URL, and how this machine resolves names")
+            .with_source(error)
+            .without_effect()
     })?;
     let mut addresses: Vec<IpAddr> = Vec::new();
     for address in found {
@@ -403,10 +406,12 @@ fn of_all(what: &str, mut errors: Vec<(String, StoreError)>) -> StoreError {
         ErrorKind::ReadOnly => 2,
         _ => 1,
     };
-    let said: Vec<String> = errors.iter().map(|(shown, error)| format!("{shown}: {error}")).collect();
+    let said: Vec<String> =
+        errors.iter().map(|(shown, error)| format!("{shown}: {}", error.message())).collect();
     let first = errors.into_iter().map(|(_, error)| error).min_by_key(rank).unwrap_or_else(no_answer);
     let message = format!("no primary among the {what} ({})", said.join("; "));
-    StoreError::new(first.kind(), message).with_source(first).without_effect()
+    let advice = first.advice().unwrap_or(first.kind().advice()).to_owned();
+    StoreError::new(first.kind(), message).with_advice(advice).with_source(first).without_effect()
 }
 
 #[cfg(test)]

@@ -32,8 +32,9 @@ pub(crate) fn is_supported(version: &str) -> Result<(), StoreError> {
     } else {
         format!("it is {shown}")
     };
-    let message = format!("the server cannot carry leases: {found}; PostgreSQL {OLDEST} or later is needed");
-    Err(StoreError::new(ErrorKind::Unsupported, message))
+    let advice = format!("use PostgreSQL {OLDEST} or later");
+    let message = format!("the server cannot carry leases: {found}");
+    Err(StoreError::new(ErrorKind::Unsupported, message).with_advice(advice))
 }
 
 #[cfg(test)]

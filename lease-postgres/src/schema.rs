@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 
 use crate::connection::{begin, tell};
 use crate::connections::{Connections, Lane};
-use crate::error::of_statement;
+use crate::error::{ANOTHER_TABLE, MIGRATE, of_statement};
 use crate::options::Table;
 use crate::row::{Question, Row, cell};
 use crate::sql;
@@ -89,27 +89,27 @@ impl Shape {
     pub(crate) fn problem(&self, table: &Table) -> Option<StoreError> {
         let shown = table.shown();
         let Some(kind) = &self.kind else {
-            let message = format!("table {shown} is missing; run migrate()");
-            return Some(StoreError::new(ErrorKind::Schema, message));
+            let message = format!("table {shown} is missing");
+            return Some(StoreError::new(ErrorKind::Schema, message).with_advice(MIGRATE));
         };
         if let Some(foreign) = self.foreign(table) {
             return Some(foreign);
         }
         if let Some(missing) = self.missing().next() {
-            let what = if is_constraint(missing) { missing } else { &format!("column {}", name_of(missing)) };
-            let message = format!("table {shown} has no {what}; run migrate()");
-            return Some(StoreError::new(ErrorKind::Schema, message));
+            let what =
+                if is_constraint(missing) { missing } else { &format!("column {:?}", name_of(missing)) };
+            let message = format!("table {shown} has no {what}");
+            return Some(StoreError::new(ErrorKind::Schema, message).with_advice(MIGRATE));
         }
         if kind.persistence == "u" {
-            let message =
-                format!("table {shown} is unlogged, so a crash empties it; ALTER TABLE {table} SET LOGGED");
-            return Some(StoreError::new(ErrorKind::NotDurable, message));
+            let message = format!("table {shown} is unlogged, so a crash empties it");
+            let advice = format!("ALTER TABLE {table} SET LOGGED");
+            return Some(StoreError::new(ErrorKind::NotDurable, message).with_advice(advice));
         }
         kind.row_security.then(|| {
-            let message = format!(
-                "row security applies to this role on table {shown}; grant the role BYPASSRLS, or switch it off"
-            );
+            let message = format!("row security applies to this role on table {shown}");
             StoreError::new(ErrorKind::Denied, message)
+                .with_advice("grant the role BYPASSRLS, or disable row security on the table")
         })
     }
 
@@ -128,9 +128,8 @@ impl Shape {
             "f" => "it is a foreign table".to_owned(),
             _ => "it is no table".to_owned(),
         };
-        let message =
-            format!("{} is not a lease table: {why}; choose another table name or schema", table.shown());
-        Some(StoreError::new(ErrorKind::Schema, message))
+        let message = format!("{} is not a lease table: {why}", table.shown());
+        Some(StoreError::new(ErrorKind::Schema, message).with_advice(ANOTHER_TABLE))
     }
 
     fn mismatch(&self, definition: &str) -> Option<String> {
@@ -145,7 +144,7 @@ impl Shape {
                 Some(format!("column name is collated by {}, not by C", column.collation))
             }
             // What every version has had since the first carries no default.
-            None if !definition.contains("DEFAULT") => Some(format!("it has no column {name}")),
+            None if !definition.contains("DEFAULT") => Some(format!("it has no column {name:?}")),
             _ => None,
         }
     }
@@ -256,7 +255,7 @@ mod tests {
         type Change = fn(&mut Shape);
         let changes: [(Change, ErrorKind, &str); 12] = [
             (|shape| shape.kind = None, ErrorKind::Schema, "table leases is missing; run migrate()"),
-            (|shape| drop(shape.columns.pop()), ErrorKind::Schema, "no column rerun_slot_ms"),
+            (|shape| drop(shape.columns.pop()), ErrorKind::Schema, "no column \"rerun_slot_ms\""),
             (
                 |shape| shape.kind.as_mut().unwrap().unique = "name key".to_owned(),
                 ErrorKind::Schema,
@@ -267,7 +266,7 @@ mod tests {
                 ErrorKind::Schema,
                 "primary key is not name",
             ),
-            (|shape| drop(shape.columns.remove(0)), ErrorKind::Schema, "it has no column name"),
+            (|shape| drop(shape.columns.remove(0)), ErrorKind::Schema, "it has no column \"name\""),
             (|shape| shape.columns[6].data_type = "integer".to_owned(), ErrorKind::Schema, "term is integer"),
             (|shape| shape.columns[1].not_null = false, ErrorKind::Schema, "holder can be NULL"),
             (

@@ -143,8 +143,8 @@ fn system_roots() -> Result<RootCertStore, StoreError> {
     if taken > 0 {
         return Ok(roots);
     }
-    let message = "the system has no certificates to trust; give the file of the CA as sslrootcert";
-    Err(StoreError::new(ErrorKind::Invalid, message).without_effect())
+    let error = StoreError::new(ErrorKind::Invalid, "the system has no certificates to trust");
+    Err(error.with_advice("give the file of the CA as sslrootcert").without_effect())
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {

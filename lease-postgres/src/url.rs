@@ -59,7 +59,7 @@ pub(crate) fn parse(url: &str) -> Result<(Config, Tls), StoreError> {
             // Only a primary is used, so these ask for nothing more.
             "target_session_attrs" if matches!(&*value, "any" | "read-write" | "primary") => {}
             "target_session_attrs" => {
-                return Err(invalid("leases need the primary; leave target_session_attrs out"));
+                return Err(invalid("leases need the primary, so leave target_session_attrs out"));
             }
             _ => others.push(pair),
         }

@@ -60,7 +60,10 @@ impl From<Failure> for StoreError {
             Some(says) => format!("{says} (SQLite result code {code})"),
             None => format!("SQLite failed with result code {code}: {}", one_line(&error)),
         };
-        let classified = Self::new(class.kind, message).with_source(error);
+        let mut classified = Self::new(class.kind, message).with_source(error);
+        if let Some(advice) = class.advice {
+            classified = classified.with_advice(advice);
+        }
         match class.effect {
             Effect::None => classified.without_effect(),
             Effect::Unknown => classified,
@@ -85,6 +88,14 @@ struct Class {
     effect: Effect,
     /// `None`: the driver's own words say more.
     says: Option<&'static str>,
+    /// `None`: the kind's own says all.
+    advice: Option<&'static str>,
+}
+
+impl Class {
+    const fn advise(self, advice: &'static str) -> Self {
+        Self { advice: Some(advice), ..self }
+    }
 }
 
 /// The extended code if the table has it, else its primary code (the low byte).
@@ -93,21 +104,27 @@ fn classify(code: c_int) -> Class {
     find(code).or_else(|| find(code & 0xff)).unwrap_or(UNKNOWN)
 }
 
-const UNKNOWN: Class = Class { kind: ErrorKind::Other, effect: Effect::Unknown, says: None };
+const UNKNOWN: Class = Class { kind: ErrorKind::Other, effect: Effect::Unknown, says: None, advice: None };
 
 /// A statement that failed with one of these was rolled back before its commit reached the file.
 const fn none(kind: ErrorKind, says: &'static str) -> Class {
-    Class { kind, effect: Effect::None, says: Some(says) }
+    Class { kind, effect: Effect::None, says: Some(says), advice: None }
 }
 
 /// A commit that failed with one of these may be complete on disk all the same, and come to light
 /// when the file is next opened.
 const fn unknown(kind: ErrorKind, says: &'static str) -> Class {
-    Class { kind, effect: Effect::Unknown, says: Some(says) }
+    Class { kind, effect: Effect::Unknown, says: Some(says), advice: None }
 }
 
 const LOCKED: Class = none(ErrorKind::Busy, "another connection kept the file locked for the whole attempt");
-const READ_ONLY: Class = none(ErrorKind::ReadOnly, "the file or its folder cannot be written");
+const READ_ONLY: Class =
+    none(ErrorKind::ReadOnly, "the file or its folder cannot be written").advise(LET_WRITE);
+pub(crate) const LET_WRITE: &str =
+    "let this user read and write the file and its folder, on a disk that can be written";
+pub(crate) const MIGRATE: &str = "run migrate()";
+pub(crate) const ANOTHER_TABLE: &str = "choose another name with table()";
+pub(crate) const ANOTHER_FILE: &str = "name another file, or restore this one from a backup";
 const DAMAGED: Class = unknown(ErrorKind::Damaged, "the database file is damaged");
 const FOREIGN_ROW: Class = none(
     ErrorKind::Damaged,
@@ -116,8 +133,8 @@ const FOREIGN_ROW: Class = none(
 
 /// <https://www.sqlite.org/rescode.html>, primary codes by number, each with those of its extended codes that differ.
 const CLASSES: &[(c_int, Class)] = &[
-    (ffi::SQLITE_ERROR, Class { kind: ErrorKind::Other, effect: Effect::None, says: None }),
-    (ffi::SQLITE_PERM, none(ErrorKind::Denied, "the file's permissions forbid it")),
+    (ffi::SQLITE_ERROR, Class { kind: ErrorKind::Other, effect: Effect::None, says: None, advice: None }),
+    (ffi::SQLITE_PERM, none(ErrorKind::Denied, "the file's permissions forbid it").advise(LET_WRITE)),
     (ffi::SQLITE_BUSY, LOCKED),
     (ffi::SQLITE_LOCKED, LOCKED),
     (ffi::SQLITE_READONLY, READ_ONLY),
@@ -132,28 +149,29 @@ const CLASSES: &[(c_int, Class)] = &[
     (ffi::SQLITE_FULL, none(ErrorKind::Full, "the disk is full")),
     (
         ffi::SQLITE_CANTOPEN,
-        none(ErrorKind::ReadOnly, "the file cannot be opened, or its journal cannot be made beside it"),
+        none(ErrorKind::ReadOnly, "the file cannot be opened, or its journal cannot be made beside it")
+            .advise(LET_WRITE),
     ),
     // A race of many connections at the start of a transaction in WAL mode.
     (ffi::SQLITE_PROTOCOL, LOCKED),
-    (ffi::SQLITE_CONSTRAINT, Class { kind: ErrorKind::Other, effect: Effect::None, says: None }),
+    (
+        ffi::SQLITE_CONSTRAINT,
+        Class { kind: ErrorKind::Other, effect: Effect::None, says: None, advice: None },
+    ),
     (ffi::SQLITE_CONSTRAINT_CHECK, FOREIGN_ROW),
     (SQLITE_CONSTRAINT_DATATYPE, FOREIGN_ROW),
     (
         ffi::SQLITE_CONSTRAINT_NOTNULL,
-        none(ErrorKind::Schema, "the table has a column without a default that no lease table has"),
+        none(ErrorKind::Schema, "the table has a column without a default that no lease table has")
+            .advise("give that column a default, or choose another name with table()"),
     ),
     (ffi::SQLITE_MISMATCH, FOREIGN_ROW),
     (ffi::SQLITE_NOLFS, none(ErrorKind::Unsupported, "the file system cannot hold so large a file")),
     (ffi::SQLITE_AUTH, none(ErrorKind::Denied, "an authorizer forbids it")),
-    (
-        ffi::SQLITE_NOTADB,
-        none(
-            ErrorKind::Damaged,
-            "the file is not an SQLite database, or its start is damaged; name another, or restore it",
-        ),
-    ),
+    (ffi::SQLITE_NOTADB, none(ErrorKind::Damaged, NOT_A_DATABASE).advise(ANOTHER_FILE)),
 ];
+
+pub(crate) const NOT_A_DATABASE: &str = "the file is not an SQLite database, or its start is damaged";
 
 /// From 3.37; the driver's oldest bindings lack it.
 const SQLITE_CONSTRAINT_DATATYPE: c_int = 3091;

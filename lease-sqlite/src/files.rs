@@ -58,9 +58,8 @@ pub(crate) fn has_one_name(metadata: &Metadata) -> Result<(), StoreError> {
     if names(metadata) <= 1 {
         return Ok(());
     }
-    let message = "the file has a second name (a hard link), and SQLite keeps its journal by name; \
-                   use one name, or copy the file";
-    Err(StoreError::new(ErrorKind::Unsupported, message))
+    let message = "the file has a second name (a hard link), and SQLite keeps its journal by name";
+    Err(StoreError::new(ErrorKind::Unsupported, message).with_advice("use one name, or copy the file"))
 }
 
 #[cfg(unix)]

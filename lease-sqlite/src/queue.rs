@@ -65,7 +65,7 @@ pub(crate) struct Job {
     pub(crate) order: Order,
     pub(crate) work: Box<dyn Work>,
     /// Why an earlier attempt could not have the lock.
-    pub(crate) contention: Option<Arc<StoreError>>,
+    pub(crate) contention: Option<StoreError>,
     /// An earlier attempt failed, perhaps by the fault of a neighbour.
     pub(crate) alone: bool,
 }
@@ -364,7 +364,7 @@ mod tests {
         let (late, _keep_too) = job(Check);
         queue.push(late);
         for (n, job) in taken.iter_mut().enumerate() {
-            job.contention = Some(Arc::new(StoreError::new(lease_core::ErrorKind::Busy, n.to_string())));
+            job.contention = Some(StoreError::new(lease_core::ErrorKind::Busy, n.to_string()));
         }
         queue.put_back(taken);
         let again = take(&queue);

@@ -4,7 +4,7 @@ use lease_core::ErrorKind;
 use lease_core::store::StoreError;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params};
 
-use crate::error::Failure;
+use crate::error::{ANOTHER_TABLE, Failure, MIGRATE};
 use crate::options::Table;
 use crate::sql;
 
@@ -57,15 +57,15 @@ impl Shape {
     pub(crate) fn problem(&self, table: &Table) -> Option<StoreError> {
         let table_name = table.as_str();
         let message = if self.kind.is_none() {
-            format!("table {table_name} is missing; run migrate()")
+            format!("table {table_name} is missing")
         } else if let Some(foreign) = self.foreign(table) {
             return Some(foreign);
         } else if let Some(missing) = self.missing().next() {
-            format!("table {table_name} has no column {}; run migrate()", name_of(missing))
+            format!("table {table_name} has no column {:?}", name_of(missing))
         } else {
             return None;
         };
-        Some(StoreError::new(ErrorKind::Schema, message))
+        Some(StoreError::new(ErrorKind::Schema, message).with_advice(MIGRATE))
     }
 
     /// Says by what this cannot even be an older lease table. Such a table is never altered.
@@ -84,9 +84,8 @@ impl Shape {
             definitions().find_map(|definition| self.mismatch(definition))?
         };
         let table = table.as_str();
-        let message =
-            format!("{table} is not a lease table: {why}; choose another table name, or another file");
-        Some(StoreError::new(ErrorKind::Schema, message))
+        let message = format!("{table} is not a lease table: {why}");
+        Some(StoreError::new(ErrorKind::Schema, message).with_advice(ANOTHER_TABLE))
     }
 
     fn mismatch(&self, definition: &str) -> Option<String> {
@@ -102,7 +101,7 @@ impl Shape {
                 Some(format!("column {name} is not its primary key"))
             }
             // What every version has had since the first carries no default.
-            None if !definition.contains("DEFAULT") => Some(format!("it has no column {name}")),
+            None if !definition.contains("DEFAULT") => Some(format!("it has no column {name:?}")),
             _ => None,
         }
     }
@@ -175,7 +174,7 @@ mod tests {
         for (ddl, says) in [
             (
                 SCHEMA.replace("    rerun_slot_ms INTEGER NOT NULL DEFAULT 0\n", "    x INTEGER\n"),
-                "no column rerun_slot_ms",
+                "no column \"rerun_slot_ms\"",
             ),
             (SCHEMA.replace("STRICT, ", ""), "not STRICT"),
             (SCHEMA.replace("term INTEGER", "term TEXT"), "term is TEXT"),
@@ -185,7 +184,7 @@ mod tests {
                 "CREATE TABLE leases (id INTEGER PRIMARY KEY, tenant TEXT) STRICT".to_owned(),
                 "id is in its primary key",
             ),
-            ("CREATE TABLE leases (tenant TEXT) STRICT".to_owned(), "no column name"),
+            ("CREATE TABLE leases (tenant TEXT) STRICT".to_owned(), "no column \"name\""),
             ("CREATE VIEW leases AS SELECT 1 AS name".to_owned(), "it is a view"),
         ] {
             let problem = problem(&ddl);

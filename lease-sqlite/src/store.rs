@@ -79,8 +79,7 @@ impl SqliteStore {
     pub(crate) async fn open_with(options: SqliteOptions, path: &Path) -> Result<Self, StoreError> {
         let SqliteOptions { table, create } = options;
         let named = |error: StoreError| {
-            let message = format!("cannot open SQLite file {}: {error}", shown(path));
-            StoreError::new(error.kind(), message).without_effect().with_source(error)
+            error.in_context(format_args!("cannot open SQLite file {}", shown(path))).without_effect()
         };
         let path = absolute(path).map_err(named)?;
         let place = |role| Place { path: path.clone(), table: table.clone(), role, known: Known::default() };

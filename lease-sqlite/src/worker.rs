@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Instant;
 
 use lease_core::ErrorKind;
-use lease_core::store::{Effect, Limit, StoreError};
+use lease_core::store::{Limit, StoreError};
 use rusqlite::{Connection, ffi};
 use tokio::sync::oneshot;
 
@@ -113,9 +113,8 @@ fn serve(queue: &Arc<Queue>, place: &Place, mut lookout: Option<Lookout>) {
                 }
             }
             Err(stop) if stop.error.kind() == ErrorKind::Busy => {
-                let error = Arc::new(stop.error);
                 for job in &mut jobs {
-                    job.contention = Some(Arc::clone(&error));
+                    job.contention = Some(stop.error.clone());
                 }
                 queue.wait_a_little(patience);
                 queue.put_back(jobs);
@@ -128,9 +127,8 @@ fn serve(queue: &Arc<Queue>, place: &Place, mut lookout: Option<Lookout>) {
                 queue.put_back(jobs);
             }
             Err(stop) => {
-                let error = Arc::new(stop.error);
                 for mut job in jobs {
-                    job.work.settle(Err(one_of(Arc::clone(&error))));
+                    job.work.settle(Err(stop.error.clone()));
                 }
             }
         }
@@ -268,18 +266,9 @@ impl Job {
             StoreError::new(ErrorKind::Timeout, "earlier statements on this file took all the time there was")
                 .without_effect()
         };
-        let error = self.contention.take().map_or_else(no_turn, one_of);
+        let error = self.contention.take().unwrap_or_else(no_turn);
         self.work.settle(Err(error));
     }
-}
-
-/// One caller's copy of an error that several are told.
-fn one_of(error: Arc<StoreError>) -> StoreError {
-    Arc::try_unwrap(error).unwrap_or_else(|error| {
-        let copy = StoreError::new(error.kind(), error.to_string());
-        let copy = if error.effect() == Effect::None { copy.without_effect() } else { copy };
-        copy.with_source(error)
-    })
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> StoreError {

@@ -72,7 +72,6 @@ impl World {
             events,
             meter: crate::meter::Meter::default(),
             randomness: crate::randomness::Randomness::default(),
-            database: "none".to_owned(),
         });
         let (commands, orders) = unbounded_channel();
         let store = Arc::new(RowStore::default());

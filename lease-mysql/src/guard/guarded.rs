@@ -438,9 +438,8 @@ impl From<Over> for GuardError {
     fn from(over: Over) -> Self {
         match over {
             Over::ByStatement => {
-                let message =
-                    "it was no longer open; leave COMMIT and ROLLBACK to the guard, and DDL out of it";
-                Self::Ended(StoreError::new(ErrorKind::Other, message))
+                let error = StoreError::new(ErrorKind::Other, "it was no longer open");
+                Self::Ended(error.with_advice("leave COMMIT and ROLLBACK to the guard, and DDL out of it"))
             }
             Over::ByServer(number) => {
                 let message =

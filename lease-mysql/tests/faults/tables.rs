@@ -42,7 +42,7 @@ async fn a_table_of_somebody_elses_is_neither_used_nor_altered(product: Product)
             "CREATE TABLE leases (id INT PRIMARY KEY, tenant VARCHAR(9))".to_owned(),
             "id is in its primary key",
         ),
-        ("CREATE TABLE leases (tenant VARCHAR(9))".to_owned(), "no column name"),
+        ("CREATE TABLE leases (tenant VARCHAR(9))".to_owned(), "no column \"name\""),
         ("CREATE VIEW leases AS SELECT 'a' AS name".to_owned(), "it is a view"),
         (ddl().replace("InnoDB", "MyISAM"), "its engine is MyISAM"),
     ] {
@@ -128,7 +128,7 @@ async fn a_column_that_is_missing_is_a_schema_error_until_the_table_is_migrated(
     let store = sandbox.store();
     sandbox.run("ALTER TABLE leases DROP COLUMN rerun_slot_ms").await;
     let error = is_err(store.check().await, ErrorKind::Schema);
-    assert_eq!(error.to_string(), "table leases has no column rerun_slot_ms; run migrate()");
+    assert_eq!(error.to_string(), "table leases has no column \"rerun_slot_ms\"; run migrate()");
     is_harmless(store.inspect(&name("a"), LONG).await, ErrorKind::Schema);
     store.migrate().await.unwrap();
     store.check().await.unwrap();

@@ -100,14 +100,17 @@ fn refused(error: tokio_postgres::Error) -> NotBegun {
         [SqlState::DIVISION_BY_ZERO, SqlState::ACTIVE_SQL_TRANSACTION, SqlState::IN_FAILED_SQL_TRANSACTION];
     let error = match error.code() {
         Some(code) if left_open.contains(code) => {
-            let message =
-                "a transaction had been left open on the connection, which was closed; end it before";
-            StoreError::new(ErrorKind::Invalid, message).with_source(error)
+            let message = "a transaction had been left open on the connection, which was closed";
+            StoreError::new(ErrorKind::Invalid, message)
+                .with_advice("end it before a guarded transaction begins")
+                .with_source(error)
         }
         Some(&SqlState::INVALID_PARAMETER_VALUE) => {
             let words = of_statement(error);
-            let message = format!("a bound cannot be set, leave it out of Bounds: {words}");
-            StoreError::new(ErrorKind::Unsupported, message).with_source(words)
+            let message = format!("a bound cannot be set: {words}");
+            StoreError::new(ErrorKind::Unsupported, message)
+                .with_advice("leave it out of Bounds")
+                .with_source(words)
         }
         // What a standby says to READ WRITE.
         Some(&SqlState::FEATURE_NOT_SUPPORTED) => is_standby().with_source(error),

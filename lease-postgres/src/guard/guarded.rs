@@ -377,8 +377,8 @@ pub(super) async fn roll_back(
 }
 
 fn ended(error: Option<tokio_postgres::Error>) -> StoreError {
-    let message = "it was no longer open when it was to end; leave COMMIT and ROLLBACK to the guard";
-    let ended = StoreError::new(ErrorKind::Other, message);
+    let ended = StoreError::new(ErrorKind::Other, "it was no longer open when it was to end")
+        .with_advice("leave COMMIT and ROLLBACK to the guard");
     match error {
         Some(error) => ended.with_source(error),
         None => ended,

@@ -180,7 +180,10 @@ async fn each_right_that_is_lacking_is_named_by_check() {
         store.check().await.unwrap();
         sandbox.run(&format!("REVOKE {right} ON leases FROM {}", role.name)).await;
         let error = is_harmless(store.check().await, ErrorKind::Denied);
-        let says = format!("the role lacks rights; GRANT {right} ON public.{}", sandbox.table);
+        let says = format!(
+            "the role lacks rights; have the owner GRANT {right} ON public.{} to the role",
+            sandbox.table
+        );
         assert_eq!(error.to_string(), says);
         let error = is_harmless(store.claim(&new_claim("a"), LONG).await, ErrorKind::Denied);
         assert!(error.to_string().contains("42501") && !format!("{error:?}").contains("secret"), "{error:?}");
@@ -199,7 +202,7 @@ async fn a_schema_of_ones_own_carries_leases_and_has_to_be_there() {
         store.describe()
     );
     let error = is_harmless(store.migrate().await, ErrorKind::Schema);
-    assert!(error.to_string().contains("the schema is missing; create it"), "{error}");
+    assert!(error.to_string().contains("; create it, or name another"), "{error}");
     sandbox.run(&format!("CREATE SCHEMA {schema}")).await;
     store.migrate().await.unwrap();
     store.check().await.unwrap();

@@ -30,17 +30,17 @@ async fn transactions_that_follow_on_each_other_for_longer_than_the_ttl_keep_the
         let mut last = expiry(&connection);
         let step = timings.attempt() / 10 * 9;
         for _ in 0..6 {
+            // The database's clock goes by milliseconds.
+            let now = "SELECT unixepoch('subsec') * 1000";
+            let now = || connection.query_row(now, [], |row| row.get::<_, f64>(0)).unwrap();
+            let begun = now();
+            eventually("a millisecond passes", || now() > begun).await;
             let tx = store.guard(&lease.tenure()).begin(&mut connection).unwrap();
             tx.execute(INSERT, []).unwrap();
             clock.play(step).await;
             tx.commit().unwrap();
             assert!(expiry(&connection) > last);
             last = expiry(&connection);
-            // The database's clock goes by milliseconds.
-            let now = "SELECT unixepoch('subsec') * 1000";
-            let now = || connection.query_row(now, [], |row| row.get::<_, f64>(0)).unwrap();
-            let begun = now();
-            eventually("a millisecond passes", || now() > begun).await;
         }
         assert!(step * 6 > timings.ttl());
         assert!(lease.check());

@@ -19,7 +19,7 @@ What `lease` and the library say, word for word, when something is wrong from th
 (`lease-cli/tests/cli/first_hour.rs`) runs each command below for real and compares; `LEASE_WRITE_ERRORS=1` has it write
 this page anew. What differs from machine to machine stands as a word in angle brackets: `<folder>`, `<port>`,
 `<host>`, `<pid>`, `<time>`, `<span>`, and `<reason>` for the words of a system or a server. What no machine of the tests has, an
-SQLite that is too old and a network file system, is said by the checks of `lease-sqlite` alone, and compared by its tests.
+SQLite that is too old and a network file system, is said by the checks of `lease-sqlite` alone; its tests compare the words.
 ";
 
 pub(crate) struct Page {
