@@ -173,8 +173,8 @@ async fn mysql_what_is_something_else_or_too_old_is_refused_by_name() {
     for (version, comment, takes_many, says) in [
         ("24.8.4.13", "ClickHouse 24.8.4.13", false, "ClickHouse"),
         ("8.0.11-TiDB-v7.5.0", "TiDB Server", true, "TiDB (8.0.11-TiDB-v7.5.0)"),
-        ("5.7.44", "MySQL Community Server", true, "MySQL 5.7.44, and leases need 8.4 or later"),
-        ("10.5.29-MariaDB", "", false, "MariaDB 10.5.29-MariaDB, and leases need 10.6 or later"),
+        ("5.7.44", "MySQL Community Server", true, "MySQL 5.7.44; use MySQL 8.4 or later"),
+        ("10.5.29-MariaDB", "", false, "MariaDB 10.5.29-MariaDB; use MariaDB 10.6 or later"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
