@@ -77,7 +77,7 @@ pub fn damaged(name: &str, column: &str, found: &str) -> StoreError {
     let row = if name.is_empty() { "a row".to_owned() } else { format!("the row of {name:?}") };
     let message = format!("{row} holds {found} in column {column}, which no lease store writes");
     let mend = match column {
-        "name" => "delete the row, for no lease can have that name",
+        "name" if name.is_empty() => "delete the row, for no lease can have that name",
         // Not of a lease, but of the database's own tables.
         _ if name.is_empty() => ErrorKind::Damaged.advice(),
         "holder" => {
@@ -140,6 +140,16 @@ mod tests {
         assert!(error(RawRow { ttl_ms: -4, ..raw() }).contains("-4 in column ttl_ms"));
         assert!(error(RawRow { holder: "x".to_owned(), ..raw() }).contains("\"x\" in column holder"));
         let name = "two\nlines".to_owned();
-        assert!(error(RawRow { name, ..raw() }).starts_with("a row holds \"two\\nlines\" in column name"));
+        let of_name = error(RawRow { name, ..raw() });
+        assert!(of_name.starts_with("a row holds \"two\\nlines\" in column name"), "{of_name}");
+        assert!(of_name.ends_with("; delete the row, for no lease can have that name"), "{of_name}");
+    }
+
+    #[test]
+    fn no_row_is_to_be_deleted_whose_name_is_one() {
+        for column in ["name", "holder", "term", "slot_ms"] {
+            assert!(!damaged("nightly", column, "x").to_string().contains("delete the row"), "{column}");
+        }
+        assert_eq!(damaged("", "version", "x").advice(), Some(ErrorKind::Damaged.advice()));
     }
 }

@@ -63,8 +63,8 @@ impl Folder {
     pub(crate) fn make(&self) -> Result<(), StoreError> {
         match fs::create_dir(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let message = "the parent of the folder is missing; make it first";
-                return Err(StoreError::new(ErrorKind::Invalid, message).with_source(error).without_effect());
+                let missing = StoreError::new(ErrorKind::Invalid, "the parent of the folder is missing");
+                return Err(missing.with_advice("make it first").with_source(error).without_effect());
             }
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(unchanged(error)),
             _ => {}
