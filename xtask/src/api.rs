@@ -24,7 +24,7 @@ const FILE: &str = "docs/public-api.txt";
 /// The published libraries.
 const LIBRARIES: [&str; 5] = ["lease-core", "lease-mysql", "lease-postgres", "lease-sqlite", "lease-testkit"];
 
-/// Says to us that cargo wants a rustdoc.
+/// Says to us that cargo wants a rustdoc, and which is the real one.
 const AS_RUSTDOC: &str = "XTASK_IS_RUSTDOC";
 
 /// With these, rustdoc writes JSON. As cargo takes them in place of any others: beside a user's it would write HTML, and what an
@@ -69,13 +69,14 @@ fn offered(root: &Path) -> Result<Listing, Failure> {
         .map_err(|error| Failure::new(format!("cannot say where this program is: {error}")))?;
     let rustdoc = [
         ("RUSTDOC", program.display().to_string()),
-        (AS_RUSTDOC, "1".to_owned()),
+        (AS_RUSTDOC, env::var("RUSTDOC").unwrap_or_else(|_| "rustdoc".to_owned())),
         ("CARGO_ENCODED_RUSTDOCFLAGS", FLAGS.to_owned()),
     ];
     // All members, with what the documentation is built with, and where that is by default: nothing is built once more for this.
     let doc =
         ["doc", "--locked", "--workspace", "--all-features", "--no-deps", "--lib", "--target-dir", "target"];
-    let path = |library: &str| root.join("target/doc").join(format!("{}.json", library.replace('-', "_")));
+    let folder = root.join("target").join(env::var_os("CARGO_BUILD_TARGET").unwrap_or_default()).join("doc");
+    let path = |library: &str| folder.join(format!("{}.json", library.replace('-', "_")));
     for library in LIBRARIES {
         // Whatever rustdoc comes to, what is read afterwards is of this run.
         match fs::remove_file(path(library)) {
@@ -96,8 +97,8 @@ fn offered(root: &Path) -> Result<Listing, Failure> {
 
 /// If cargo has called us as its rustdoc: what the real one came to.
 pub(crate) fn as_rustdoc() -> Option<ExitCode> {
-    env::var_os(AS_RUSTDOC)?;
-    let status = Command::new("rustdoc").args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
+    let rustdoc = env::var_os(AS_RUSTDOC)?;
+    let status = Command::new(rustdoc).args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
     Some(match status {
         Ok(status) => {
             status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)

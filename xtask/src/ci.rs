@@ -23,6 +23,8 @@ pub(crate) const TOOLS: &[Tool] = &[
 
 /// What `--all-features` hides: the crate without its default feature.
 const SYSTEM_SQLITE: [&str; 5] = ["clippy", "--locked", "--package", "lease-sqlite", "--no-default-features"];
+/// What it hides too: the feature `metrics` brings its crates, without which core is used by most.
+const PLAIN_CORE: [&str; 5] = ["clippy", "--locked", "--package", "lease-core", "--all-targets"];
 
 /// One program holds one libsqlite3-sys, of which cargo sees to it: sqlx, diesel, sea-orm and we must still agree on one. Resolved apart
 /// from the workspace, as by a user of all, and beside its other products, of which it shares those that are the same.
@@ -70,6 +72,7 @@ fn checks() -> Vec<Step> {
         Step::new("format of beside-others", &["fmt", BESIDE_OTHERS[1], BESIDE_OTHERS[2], "--check"]),
         Step::new("clippy", &[&clippy[..], &deny].concat()),
         Step::new("lease-sqlite on the system's SQLite", &[&SYSTEM_SQLITE[..], &deny].concat()),
+        Step::new("lease-core without features", &[&PLAIN_CORE[..], &deny].concat()),
         Step::new("beside-others", &[&["clippy"], &BESIDE_OTHERS[..], &["--all-targets"], &deny].concat()),
         Step::new("races", &RACES),
         Step::new("docs", &doc),

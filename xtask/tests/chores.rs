@@ -357,9 +357,12 @@ fn ci_runs_every_check_also_when_one_fails() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let asked = cargo.asked();
     let commands: Vec<&str> = asked.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(commands, ["fmt", "fmt", "clippy", "clippy", "clippy", "test", "doc", "doc", "doc", "tree"]);
+    assert_eq!(
+        commands,
+        ["fmt", "fmt", "clippy", "clippy", "clippy", "clippy", "test", "doc", "doc", "doc", "tree"]
+    );
     let summary = "xtask: failed: clippy; passed: format, format of beside-others, lease-sqlite on the \
-                   system's SQLite, beside-others, races, docs, docs of private items, public API, tidy\n";
+                   system's SQLite, lease-core without features, beside-others, races, docs, docs of private items, public API, tidy\n";
     assert!(text(&output.stderr).ends_with(summary), "{output:?}");
 }
 
