@@ -31,7 +31,8 @@ fn files() -> Vec<String> {
 
 /// All there are, whoever adds one.
 fn all_units() -> Vec<Unit> {
-    let units = files().into_iter().filter(|file| file.ends_with(".service") || file.ends_with(".timer"));
+    let units =
+        files().into_iter().filter(|file| matches!(file.rsplit('.').next(), Some("service" | "timer")));
     units.map(|unit| Unit::read(&unit, &example(&unit))).collect()
 }
 
