@@ -3,15 +3,19 @@
 // On in a build of the whole workspace, for an example has it; alone: `cargo test -p lease-core --features metrics`.
 #![cfg(feature = "metrics")]
 
+#[path = "holders/abandoned.rs"]
+#[expect(dead_code, reason = "the tests of holders use all of it")]
+mod abandoned;
 mod common;
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use lease_core::{Claimed, ErrorKind, Leases};
+use lease_core::{Claimed, ErrorKind, Leases, Liveness, Slot, SlotClaimed};
 use lease_testkit::{Fault, Op};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
+use crate::abandoned::{Says, abandoned, abandoned_round};
 use crate::common::{MS, SECOND, World, granted, name};
 
 /// A process has one recorder, so each test has names, and where those are not in a figure a label, of its own.
@@ -115,6 +119,37 @@ async fn a_refused_renewal_is_a_loss_with_its_reason_and_giving_back_is_a_hand_o
     assert!(!cleared.check());
     shows(r#"lease_losses_total{lease="over",reason="deadline",test="over"}"#, 0.0);
     assert!(!recorder().render().contains(r#"reason="released""#));
+}
+
+#[tokio::test]
+async fn what_is_taken_from_a_dead_holder_is_counted_and_what_was_free_is_not() {
+    let world = World::new();
+    recorder();
+    let builder = Leases::builder(world.store.clone()).clock(world.clock.clone()).probe(Says(Liveness::Dead));
+    let leases = builder.metric_label("test", "dead").build().unwrap();
+    abandoned(&world, "dead").await;
+    let lease = granted(leases.claim("dead").await.unwrap());
+    shows(r#"lease_takeovers_total{lease="dead",test="dead"}"#, 1.0);
+    shows(r#"lease_term{lease="dead",test="dead"}"#, 2.0);
+    lease.release().await.unwrap();
+    drop(granted(leases.claim("dead").await.unwrap()));
+    shows(r#"lease_term{lease="dead",test="dead"}"#, 3.0);
+    shows(r#"lease_takeovers_total{lease="dead",test="dead"}"#, 1.0);
+
+    // So is an instant, which is claimed behind another statement.
+    let [former, next] = [1, 2].map(|minute| SystemTime::UNIX_EPOCH + SECOND * 60 * minute);
+    abandoned_round(&world, "round", Slot::new(former).unwrap()).await;
+    let claimed = leases.claim_slot("round", next, Duration::ZERO).await.unwrap();
+    assert!(matches!(claimed, SlotClaimed::Granted(_)), "{claimed:?}");
+    shows(r#"lease_takeovers_total{lease="round",test="dead"}"#, 1.0);
+
+    // One whose term is over has left the name free.
+    abandoned(&world, "over").await;
+    world.play(SECOND * 16).await;
+    let lease = granted(leases.claim("over").await.unwrap());
+    shows(r#"lease_term{lease="over",test="dead"}"#, 2.0);
+    shows(r#"lease_takeovers_total{lease="over",test="dead"}"#, 0.0);
+    drop(lease);
 }
 
 #[tokio::test]

@@ -90,6 +90,12 @@ fn beside_others() -> Vec<&'static str> {
     [&["test"], &ci::BESIDE_OTHERS[..], &["--test", "*"]].concat()
 }
 
+/// The code of its page.
+fn page_of_beside_others() -> Vec<&'static str> {
+    // The step has its `--locked`.
+    [&ci::BESIDE_OTHERS[1..], &["--doc"]].concat()
+}
+
 /// Whether every test is run, none being chosen.
 fn is_whole(tests: &Tests) -> bool {
     tests.backend.is_none() && tests.arguments.is_empty()
@@ -127,7 +133,7 @@ fn steps(tests: &Tests) -> Vec<Step> {
     }
     let documentation = step("documentation tests", &["--workspace", "--doc"]);
     if is_whole(tests) {
-        return vec![documentation];
+        return vec![documentation, step("documentation tests of beside-others", &page_of_beside_others())];
     }
     vec![documentation, step("tests", &["--workspace", "--lib", "--bins", "--tests", "--examples"])]
 }
@@ -220,7 +226,11 @@ mod tests {
     fn the_documentation_tests_come_first_so_that_the_run_closes_on_executed_tests() {
         assert_eq!(
             shown(None, &[], &["--nocapture"]),
-            ["cargo test --locked --workspace --doc -- --nocapture"]
+            [
+                "cargo test --locked --workspace --doc -- --nocapture",
+                "cargo test --locked --manifest-path examples/beside-others/Cargo.toml --target-dir target --doc \
+                 -- --nocapture",
+            ]
         );
         assert!(is_whole(&tests(None, &[], &["--nocapture"])));
         for (backend, arguments) in [(Some(Backend::Sqlite), &[][..]), (None, &["renewal"])] {

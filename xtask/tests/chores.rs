@@ -280,9 +280,12 @@ fn the_arguments_of_the_test_programs_alone_reach_them() {
     let asked = cargo.asked();
     assert_eq!(asked[0], "test --locked --workspace --doc -- --nocapture");
     // Beside those of the workspace, those of the program that is no member of it.
-    let [whole, apart] = &asked[1..] else { panic!("{asked:?}") };
+    let [documentation, whole, apart] = &asked[1..] else { panic!("{asked:?}") };
     assert!(whole.starts_with("test --locked --workspace --lib "), "{whole}");
-    assert!(apart.starts_with("test --locked --manifest-path examples/beside-others/Cargo.toml "), "{apart}");
+    let of_beside_others =
+        "test --locked --manifest-path examples/beside-others/Cargo.toml --target-dir target";
+    assert_eq!(*documentation, format!("{of_beside_others} --doc -- --nocapture"));
+    assert!(apart.starts_with(of_beside_others), "{apart}");
     assert!(text(&output.stdout).ends_with("told --nocapture\n"), "{output:?}");
 }
 

@@ -8,7 +8,7 @@ pub enum NotDone {
     /// The lease is not held: somebody else may be at work. Nothing is committed.
     #[error("the lease was lost, nothing is committed")]
     Lost,
-    /// The word of the database or the work, before the commit. Nothing is committed.
+    /// The word of the database or the work before the commit, or the database's refusal of that. Nothing is committed.
     #[error("nothing is committed: {0}")]
     Failed(#[source] Cause),
     /// No word that the commit took place. Look at what it would have written.

@@ -20,7 +20,7 @@ pub(crate) async fn beside_loss<T>(
 }
 
 /// The commit. Its answer is not awaited for longer than the lease gives after a loss. Here every answer but a good one leaves it
-/// unknown; which of them are refusals differs (see `fence-with-sqlx` for PostgreSQL's).
+/// unknown; which of them are refusals differs (see `with_sqlx/postgres.rs` for PostgreSQL's).
 pub(crate) async fn commit<T, E: Into<Cause>>(
     tenure: &Tenure,
     commit: impl Future<Output = Result<T, E>>,

@@ -2,19 +2,24 @@
 
 #[path = "guarded/bank.rs"]
 mod bank;
+#[path = "guarded/ends.rs"]
+mod ends;
 #[path = "guarded/pay.rs"]
 mod pay;
+
+use std::time::Duration;
 
 use bank::{Bank, On};
 use beside_others::NotDone;
 use pay::{Library, pay};
+use tokio::time::sleep;
 
 async fn under_the_lease_the_amount_is_moved(library: Library, on: On) {
     let bank = Bank::open(on).await;
     let lease = bank.claim().await;
-    pay(library, &bank, &lease.tenure(), async || ()).await.unwrap();
+    pay(library, &bank, &lease.tenure(), "bob", async || ()).await.unwrap();
     assert_eq!(bank.balances().await, [70, 130]);
-    pay(library, &bank, &lease.tenure(), async || ()).await.unwrap();
+    pay(library, &bank, &lease.tenure(), "bob", async || ()).await.unwrap();
     assert_eq!(bank.balances().await, [40, 160]);
 }
 
@@ -23,7 +28,7 @@ async fn behind_a_successor_nothing_is_moved(library: Library, on: On) {
     let lease = bank.claim().await;
     assert!(bank.is_succeeded().await);
     let worked = async || panic!("the work was begun");
-    let error = pay(library, &bank, &lease.tenure(), worked).await.unwrap_err();
+    let error = pay(library, &bank, &lease.tenure(), "bob", worked).await.unwrap_err();
     assert!(matches!(error, NotDone::Lost), "{error}");
     assert_eq!(bank.balances().await, [100, 100]);
 }
@@ -32,9 +37,10 @@ async fn a_successor_in_the_middle_and_the_commit_exclude_each_other(library: Li
     let bank = Bank::open(on).await;
     let lease = bank.claim().await;
     let mut succeeded = None;
-    let moved =
-        pay(library, &bank, &lease.tenure(), async || succeeded = Some(bank.is_succeeded_meanwhile().await))
-            .await;
+    let moved = pay(library, &bank, &lease.tenure(), "bob", async || {
+        succeeded = Some(bank.is_succeeded_meanwhile().await);
+    })
+    .await;
     if on.keeps_successors_out() {
         moved.unwrap();
         assert_eq!(succeeded, Some(false), "it was let in beside the transaction");
@@ -46,6 +52,31 @@ async fn a_successor_in_the_middle_and_the_commit_exclude_each_other(library: Li
         assert!(matches!(error, NotDone::Lost), "{error}");
         assert_eq!(bank.balances().await, [100, 100]);
     }
+}
+
+async fn of_work_that_fails_nothing_is_moved(library: Library, on: On) {
+    let bank = Bank::open(on).await;
+    let lease = bank.claim().await;
+    let error = pay(library, &bank, &lease.tenure(), "eve", async || ()).await.unwrap_err();
+    assert!(matches!(error, NotDone::Failed(_)), "{error}");
+    assert_eq!(bank.balances().await, [100, 100], "what the work did before it failed");
+}
+
+async fn a_loss_in_the_middle_ends_the_work_and_nothing_is_moved(library: Library, on: On) {
+    let bank = Bank::open(on).await;
+    let lease = bank.claim().await;
+    let tenure = lease.tenure();
+    let meanwhile = async || {
+        drop(lease);
+        // The one that blocks is refused the commit.
+        if !matches!((library, on), (Library::Diesel, On::Sqlite)) {
+            sleep(Duration::from_secs(60)).await;
+            panic!("the work goes on behind the loss");
+        }
+    };
+    let error = pay(library, &bank, &tenure, "bob", meanwhile).await.unwrap_err();
+    assert!(matches!(error, NotDone::Lost), "{error}");
+    assert_eq!(bank.balances().await, [100, 100]);
 }
 
 macro_rules! guarded {
@@ -66,6 +97,16 @@ macro_rules! guarded {
             #[tokio::test(flavor = "multi_thread")]
             async fn a_successor_in_the_middle_and_the_commit_exclude_each_other() {
                 super::a_successor_in_the_middle_and_the_commit_exclude_each_other(Library::$library, On::$on).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn of_work_that_fails_nothing_is_moved() {
+                super::of_work_that_fails_nothing_is_moved(Library::$library, On::$on).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn a_loss_in_the_middle_ends_the_work_and_nothing_is_moved() {
+                super::a_loss_in_the_middle_ends_the_work_and_nothing_is_moved(Library::$library, On::$on).await;
             }
         }
     )*};

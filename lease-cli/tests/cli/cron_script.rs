@@ -1,5 +1,6 @@
 //! The script and the crontab of `examples/cron-script`, as cron runs them on two hosts.
 
+use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
@@ -60,6 +61,38 @@ impl Shop {
 
 fn example(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples/cron-script").join(name)
+}
+
+/// What a reader would see who types what the page shows. The build is left out: the program is there.
+#[test]
+fn the_page_shows_what_is_seen() {
+    let bench = Bench::new();
+    fs::create_dir_all(bench.path("target/debug")).unwrap();
+    symlink(lease_file(), bench.path("target/debug/lease")).unwrap();
+    fs::create_dir(bench.path("examples")).unwrap();
+    symlink(example(""), bench.path("examples/cron-script")).unwrap();
+    let page = fs::read_to_string(example("README.md")).unwrap();
+    let blocks = page.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let shown: Vec<_> =
+        blocks.flat_map(str::lines).filter(|line| *line != "$ cargo build -q -p lease-cli").collect();
+    let mut script = String::from("exec 2>&1\n");
+    for command in shown.iter().filter_map(|line| line.strip_prefix("$ ")) {
+        writeln!(script, "cat <<'COMMAND'\n$ {command}\nCOMMAND\n{command}").unwrap();
+    }
+    let seen = bench.spawn(bench.command("sh").args(["-c", &script])).wait().expect(0).out;
+    let folder = fs::canonicalize(bench.path("")).unwrap();
+    let seen = seen.replace(folder.to_str().unwrap(), "...");
+    assert_eq!(seen.lines().map(str::trim_end).collect::<Vec<_>>(), shown);
+}
+
+#[test]
+fn the_page_shows_lines_of_the_crontab() {
+    let [page, crontab] = ["README.md", "crontab"].map(|file| fs::read_to_string(example(file)).unwrap());
+    let shown = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_eq!(shown.lines().count(), 2);
+    for line in shown.lines() {
+        assert!(crontab.lines().any(|of| of == line), "{line}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use lease_core::Tenure;
 use lease_postgres::PostgresStore;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgDatabaseError, PgSeverity};
 use sqlx::{AssertSqlSafe, Connection, Error, raw_sql};
 
 use crate::{NotDone, steps};
@@ -27,7 +27,7 @@ pub async fn guarded(
     let committed = match done.await {
         Ok(()) => {
             let commit = async { raw_sql("COMMIT").execute(&mut connection).await.map(drop) };
-            steps::commit(tenure, commit).await
+            steps::commit(tenure, commit).await.map_err(refused_or_unknown)
         }
         Err(error) => Err(error),
     };
@@ -37,6 +37,24 @@ pub async fn guarded(
         return Err(error);
     }
     Ok(connection)
+}
+
+/// What the server has refused, for a constraint that is checked at the commit say, is rolled back.
+fn refused_or_unknown(error: NotDone) -> NotDone {
+    match error {
+        NotDone::Unknown(cause) if cause.downcast_ref().is_some_and(is_refusal) => NotDone::Failed(cause),
+        error => error,
+    }
+}
+
+/// What is `FATAL` may have come behind the commit, when the server was stopped or a pooler lost it; and some codes say that nobody
+/// knows.
+fn is_refusal(error: &Error) -> bool {
+    let said = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    said.is_some_and(|said| {
+        let is_of_the_connection = said.code().starts_with("08") || said.code() == "40003";
+        said.severity() == PgSeverity::Error && !is_of_the_connection
+    })
 }
 
 /// Work: moves an amount between two accounts.

@@ -65,7 +65,7 @@ const BALANCES: &str = "SELECT balance FROM accounts ORDER BY name";
 impl Bank {
     pub async fn open(on: On) -> Self {
         let bank = match on {
-            On::Postgres => Self::on_postgres().await,
+            On::Postgres => return Self::on_postgres(server(Product::Postgres)).await,
             On::MariaDb => Self::on_mysql(Product::MariaDb).await,
             On::MySql => Self::on_mysql(Product::MySql).await,
             On::Sqlite => Self::on_sqlite().await,
@@ -74,14 +74,16 @@ impl Bank {
         bank
     }
 
-    async fn on_postgres() -> Self {
-        let (server, schema) = (server(Product::Postgres), name());
+    /// On a server of one's own.
+    pub async fn on_postgres(server: String) -> Self {
+        let schema = name();
         let mut connection = PgConnection::connect(&server).await.unwrap();
         run_on_postgres(&mut connection, format!("CREATE SCHEMA {schema}")).await;
         let join = if server.contains('?') { '&' } else { '?' };
         let url = format!("{server}{join}options=-csearch_path%3D{schema}");
         run_on_postgres(&mut PgConnection::connect(&url).await.unwrap(), ACCOUNTS.to_owned()).await;
         let store = PostgresStore::options().schema(&schema).unwrap().open(&server).unwrap();
+        store.migrate().await.unwrap();
         Self { store: Store::Postgres(store), url, _folder: None }
     }
 

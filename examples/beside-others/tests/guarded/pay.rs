@@ -1,4 +1,4 @@
-//! Thirty from ann to bob, through each of the libraries.
+//! Thirty from ann to somebody, through each of the libraries.
 
 use beside_others::{NotDone, with_diesel, with_sea_orm, with_sqlx};
 use diesel::Connection as _;
@@ -23,22 +23,28 @@ pub async fn pay(
     library: Library,
     bank: &Bank,
     tenure: &Tenure,
+    to: &str,
     meanwhile: impl AsyncFnOnce(),
 ) -> Result<(), NotDone> {
     match library {
-        Library::Sqlx => pay_with_sqlx(bank, tenure, meanwhile).await,
-        Library::Diesel => pay_with_diesel(bank, tenure, meanwhile).await,
-        Library::SeaOrm => pay_with_sea_orm(bank, tenure, meanwhile).await,
+        Library::Sqlx => pay_with_sqlx(bank, tenure, to, meanwhile).await,
+        Library::Diesel => pay_with_diesel(bank, tenure, to, meanwhile).await,
+        Library::SeaOrm => pay_with_sea_orm(bank, tenure, to, meanwhile).await,
     }
 }
 
-async fn pay_with_sqlx(bank: &Bank, tenure: &Tenure, meanwhile: impl AsyncFnOnce()) -> Result<(), NotDone> {
+async fn pay_with_sqlx(
+    bank: &Bank,
+    tenure: &Tenure,
+    to: &str,
+    meanwhile: impl AsyncFnOnce(),
+) -> Result<(), NotDone> {
     match &bank.store {
         Store::Postgres(store) => {
             let connection = sqlx::PgConnection::connect(&bank.url).await.unwrap();
             let work = async |connection: &mut sqlx::PgConnection| {
                 meanwhile().await;
-                with_sqlx::postgres::transfer(connection, "ann", "bob", 30).await
+                with_sqlx::postgres::transfer(connection, "ann", to, 30).await
             };
             with_sqlx::postgres::guarded(store, tenure, connection, work).await.map(drop)
         }
@@ -46,7 +52,7 @@ async fn pay_with_sqlx(bank: &Bank, tenure: &Tenure, meanwhile: impl AsyncFnOnce
             let connection = sqlx::MySqlConnection::connect(&bank.url).await.unwrap();
             let work = async |connection: &mut sqlx::MySqlConnection| {
                 meanwhile().await;
-                with_sqlx::mysql::transfer(connection, "ann", "bob", 30).await
+                with_sqlx::mysql::transfer(connection, "ann", to, 30).await
             };
             with_sqlx::mysql::guarded(store, tenure, connection, work).await.map(drop)
         }
@@ -54,20 +60,25 @@ async fn pay_with_sqlx(bank: &Bank, tenure: &Tenure, meanwhile: impl AsyncFnOnce
             let connection = sqlx::SqliteConnection::connect(&bank.url).await.unwrap();
             let work = async |connection: &mut sqlx::SqliteConnection| {
                 meanwhile().await;
-                with_sqlx::sqlite::transfer(connection, "ann", "bob", 30).await
+                with_sqlx::sqlite::transfer(connection, "ann", to, 30).await
             };
             with_sqlx::sqlite::guarded(store, tenure, connection, work).await.map(drop)
         }
     }
 }
 
-async fn pay_with_diesel(bank: &Bank, tenure: &Tenure, meanwhile: impl AsyncFnOnce()) -> Result<(), NotDone> {
+async fn pay_with_diesel(
+    bank: &Bank,
+    tenure: &Tenure,
+    to: &str,
+    meanwhile: impl AsyncFnOnce(),
+) -> Result<(), NotDone> {
     match &bank.store {
         Store::Postgres(store) => {
             let connection = diesel_async::AsyncPgConnection::establish(&bank.url).await.unwrap();
             let work = async |connection: &mut diesel_async::AsyncPgConnection| {
                 meanwhile().await;
-                with_diesel::postgres::transfer(connection, "ann", "bob", 30).await
+                with_diesel::postgres::transfer(connection, "ann", to, 30).await
             };
             with_diesel::postgres::guarded(store, tenure, connection, work).await.map(drop)
         }
@@ -75,7 +86,7 @@ async fn pay_with_diesel(bank: &Bank, tenure: &Tenure, meanwhile: impl AsyncFnOn
             let connection = diesel_async::AsyncMysqlConnection::establish(&bank.url).await.unwrap();
             let work = async |connection: &mut diesel_async::AsyncMysqlConnection| {
                 meanwhile().await;
-                with_diesel::mysql::transfer(connection, "ann", "bob", 30).await
+                with_diesel::mysql::transfer(connection, "ann", to, 30).await
             };
             with_diesel::mysql::guarded(store, tenure, connection, work).await.map(drop)
         }
@@ -83,7 +94,7 @@ async fn pay_with_diesel(bank: &Bank, tenure: &Tenure, meanwhile: impl AsyncFnOn
             let connection = diesel::SqliteConnection::establish(&bank.url).unwrap();
             let work = |connection: &mut diesel::SqliteConnection| {
                 Handle::current().block_on(meanwhile());
-                with_diesel::sqlite::transfer(connection, "ann", "bob", 30)
+                with_diesel::sqlite::transfer(connection, "ann", to, 30)
             };
             block_in_place(|| with_diesel::sqlite::guarded(store, tenure, connection, work)).map(drop)
         }
@@ -93,11 +104,12 @@ async fn pay_with_diesel(bank: &Bank, tenure: &Tenure, meanwhile: impl AsyncFnOn
 async fn pay_with_sea_orm(
     bank: &Bank,
     tenure: &Tenure,
+    to: &str,
     meanwhile: impl AsyncFnOnce(),
 ) -> Result<(), NotDone> {
     let work = async |transaction: &sea_orm::DatabaseTransaction| {
         meanwhile().await;
-        with_sea_orm::transfer(transaction, "ann", "bob", 30).await
+        with_sea_orm::transfer(transaction, "ann", to, 30).await
     };
     match &bank.store {
         Store::Postgres(store) => {
