@@ -221,15 +221,13 @@ impl Connections {
         // After a wait for a lock that took longer than there is time left, the server would still be waiting when the
         // caller has left.
         if let Some(failed) = before().as_ref().filter(|failed| limit.left() < failed.waited) {
-            return Err(failed.error.clone().without_effect());
+            return Err(failed.again());
         }
         let mut sent = Instant::now();
         let lent = match self.lend(lane, limit).await {
             Some(lent) => lent.map_err(StoreError::without_effect),
             // What has kept the call from its answer until now says more than that time is up.
-            None => Err(before()
-                .as_ref()
-                .map_or_else(no_connection, |failed| failed.error.clone().without_effect())),
+            None => Err(before().as_ref().map_or_else(no_connection, Failed::again)),
         };
         let answer = match lent {
             Ok(mut lent) => {
@@ -306,6 +304,13 @@ struct Failed {
     error: StoreError,
     /// How long it had waited for a lock.
     waited: Duration,
+}
+
+impl Failed {
+    /// The same error of a try that sent nothing.
+    fn again(&self) -> StoreError {
+        self.error.clone().without_effect()
+    }
 }
 
 fn no_connection() -> StoreError {
